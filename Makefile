@@ -42,7 +42,7 @@ lint: $(VENV)/.installed-dev
 	$(VENV)/bin/lint-imports --no-logo
 	$(VENV)/bin/hadolint Dockerfile
 	$(VENV)/bin/python tools/check_tree.py
-	$(VENV)/bin/mypy common gsp_dml ccp_dml milbich_dml deep_metric_learning experiments photo_search
+	$(VENV)/bin/mypy common gsp_dml ccp_dml milbich_dml deep_metric_learning experiments photo_search tests/support/planted_type_errors.py
 
 format: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff check --fix .

@@ -122,7 +122,7 @@ def _proxy_cases(suffix: str, classes: int, centers: int) -> dict[str, Case]:
         "cosface": lambda: losses.CosFaceLoss(*one),
     }
     several = {
-        ("softtriple", centers): lambda: losses.SoftTripleLoss(*one, centers, tau=0.0),
+        ("softtriple", centers): lambda: losses.SoftTripleLoss(*one, centers_per_class=centers, tau=0.0),
         ("arcface_centers", 3): lambda: losses.ArcFaceLoss(*one, centers_per_class=3),
     }
     cases = _named(single, suffix, num_classes=classes, proxies=one)

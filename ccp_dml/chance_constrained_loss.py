@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
@@ -14,6 +12,7 @@ from common.errors import check_non_negative, invalid
 from common.losses.composed_loss import LossAround
 from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import normalize
+from common.parameters import LayerArguments, Unpack
 from common.references.proxy_bank import ProxyBank
 from common.references.reference_set import References
 
@@ -61,7 +60,7 @@ class ChanceConstrainedLoss(LossAround):
         in_batch_weight: float = 0.0,
         warm_up_in_batch: bool = False,
         jit_compile: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(loss, **kwargs)
         self.proxies = proxies

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tensorflow import keras
 
 from ccp_dml.chance_constrained_loss import ChanceConstrainedLoss
 from ccp_dml.proximal_term import ProximalTerm
+from common.parameters import Unpack
 from common.training import MetricModel
+from common.training.metric_model import ModelArguments
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -39,7 +40,11 @@ class ChanceConstrainedModel(MetricModel):
     """
 
     def __init__(
-        self, network: keras.Model, metric_loss: ChanceConstrainedLoss, rate: float = 2e-4, **kwargs: Any
+        self,
+        network: keras.Model,
+        metric_loss: ChanceConstrainedLoss,
+        rate: float = 2e-4,
+        **kwargs: Unpack[ModelArguments],
     ) -> None:
         super().__init__(network, metric_loss, **kwargs)
         self.proximal_term = ProximalTerm(network.trainable_variables, rate)

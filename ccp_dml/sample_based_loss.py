@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,6 +13,7 @@ from common.losses.composed_loss import LossAround
 from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import normalize
 from common.ops.pair_masks import check_class_ids
+from common.parameters import LayerArguments, Unpack
 from common.references.reference_set import References
 
 
@@ -58,7 +58,7 @@ class SampleBasedLoss(LossAround):
         samples_per_class: int,
         input_shape: tuple[int, ...],
         in_batch_weight: float = 0.0,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(loss, **kwargs)
         self.embed, self.inputs_of = embed, inputs_of

@@ -2,6 +2,7 @@
 
 A constructor's signature is the one place of a hyper-parameter: `scale: Positive = 8.0` or
 `reduction: Literal["sum", "mean"] = "sum"`. Flags and documents are made from it.
+What several constructors share has a name here, which flags can read without an import of TensorFlow.
 """
 
 from __future__ import annotations
@@ -9,12 +10,19 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import sys
 import types
 import typing
+import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict, TypeVar
 
 from common.errors import check_choice, invalid
+
+if sys.version_info >= (3, 11):
+    from typing import Unpack as Unpack
+else:
+    from typing_extensions import Unpack as Unpack  # which TensorFlow brings
 
 Constructor = TypeVar("Constructor", bound=Callable[..., Any])
 
@@ -53,6 +61,38 @@ PositiveShare = Annotated[float, NumberRange(0, 1, high_included=True)]
 Count = Annotated[int, POSITIVE]
 CountOrZero = Annotated[int, NOT_NEGATIVE]
 TwoOrMore = Annotated[int, NumberRange(2, low_included=True)]
+
+Anchors = Literal["embeddings", "references"]
+DataFormat = Literal["channels_last", "channels_first"]
+Normalization = Literal["unit", "clip", "none"]
+
+
+class LayerArguments(TypedDict, total=False):
+    """What any Keras layer takes."""
+
+    name: str | None
+    trainable: bool
+    dtype: Any  # a name, or a policy of Keras
+
+
+class PoolingArguments(LayerArguments, total=False):
+    """What any `FeaturePooling` takes."""
+
+    data_format: DataFormat | None
+
+
+class LossArguments(LayerArguments, total=False):
+    """What any `MetricLoss` takes."""
+
+    normalization: Normalization
+
+
+class ProxyLossArguments(LossArguments, total=False):
+    """What any `ProxyLoss` takes: of Keras, its name or its configuration."""
+
+    proxy_regularizer: Any
+    proxy_constraint: Any
+
 
 _IN_WORDS = {
     POSITIVE: "a number greater than 0",
@@ -106,10 +146,18 @@ def _of_type(part: Any) -> Hint | None:  # noqa: ANN401
 def checked(constructor: Constructor) -> Constructor:
     """Decorate an `__init__`: refuse arguments outside the ranges and choices of its annotations.
 
+    For one release those behind `embedding_dim`, which have to be named, may also come in their order, with a warning.
+
     Raises:
         InvalidInput: when called.
     """
     signature = inspect.signature(constructor)
+    kinds = {name: each.kind for name, each in signature.parameters.items()}
+    ordered, named_alone = (
+        [name for name in kinds if kinds[name] is kind]
+        for kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    )
+    named_alone = named_alone if ordered[-1] == "embedding_dim" else []
 
     @functools.cache
     def hints() -> dict[str, Hint]:
@@ -118,10 +166,15 @@ def checked(constructor: Constructor) -> Constructor:
             for name, each in signature.parameters.items()
             if each.annotation is not each.empty
         }
-        return {name: hint for name, hint in found.items() if hint.within or hint.choices}
+        return {name: hint for name, hint in found.items() if hint.within or (hint.choices and not hint.mixed)}
 
     @functools.wraps(constructor)
     def checking(self: object, *arguments: Any, **named: Any) -> None:  # Keras looks for `self`
+        old = dict(zip(named_alone, arguments[len(ordered) - 1 :]))
+        if old and not old.keys() & named.keys():
+            text = f"{type(self).__name__}: name what follows embedding_dim: {', '.join(f'{name}=' for name in old)}."
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            arguments, named = arguments[: -len(old)], {**old, **named}
         given = signature.bind(self, *arguments, **named).arguments  # a missing argument is a TypeError, as elsewhere
         for name, hint in hints().items():
             if name in given and not (given[name] is None and hint.optional):

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice
 from common.ops.precision import in_full_precision
 from common.ops.shapes import InputShape
-from common.parameters import Count, checked
+from common.parameters import Count, LayerArguments, Unpack, checked
 from common.pooling import GeneralizedMeanPooling, GlobalMaxPooling
 from common.pooling.position_counts import num_positions
 from gsp_dml.generalized_sum_pooling import GeneralizedSumPooling
-
-AGGREGATIONS = ("max", "generalized_mean")
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -49,7 +46,7 @@ class CombinedSumHead(keras.layers.Layer):
         A dictionary in float32 (or float64): `embeddings` `[batch, embedding_dim]`, `attributes` `[batch, prototypes]`.
 
     Examples:
-        >>> head = CombinedSumHead(GeneralizedSumPooling(8, prototype_initializer="random"), 16, "max")
+        >>> head = CombinedSumHead(GeneralizedSumPooling(8, prototype_initializer="random"), 16, aggregation="max")
         >>> head(tf.random.normal([4, 7, 7, 128]))["embeddings"].shape
         TensorShape([4, 16])
     """
@@ -57,12 +54,19 @@ class CombinedSumHead(keras.layers.Layer):
     project_first = True  # what `pooling` looks at are projected features
 
     @checked
-    def __init__(self, pooling: GeneralizedSumPooling, embedding_dim: Count, aggregation: str, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        pooling: GeneralizedSumPooling,
+        embedding_dim: Count,
+        *,
+        aggregation: Literal["max", "generalized_mean"],
+        **kwargs: Unpack[LayerArguments],
+    ) -> None:
         super().__init__(**in_full_precision(kwargs))  # the projection alone follows a policy of half precision
         self.pooling = pooling
         self.pooling.return_attributes = True
         self.embedding_dim = int(embedding_dim)
-        self.aggregation = check_choice("aggregation", aggregation, AGGREGATIONS)
+        self.aggregation = aggregation
         self.second_pooling = GlobalMaxPooling() if aggregation == "max" else GeneralizedMeanPooling()
         options = {"dtype": kwargs.get("dtype"), "name": "projection"}
         self.projection = keras.layers.Dense(embedding_dim, use_bias=False, **options)

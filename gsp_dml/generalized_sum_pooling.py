@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import tensorflow as tf
 from tensorflow import keras
@@ -14,7 +14,7 @@ from common.ops.call_stack import is_called_by_keras, is_recomputation
 from common.ops.normalization import normalize
 from common.ops.replicas import first_row_of_replica, gather_over_replicas, num_replicas
 from common.ops.shapes import InputShape
-from common.parameters import Count, CountOrZero, Positive, PositiveShare, checked
+from common.parameters import Count, CountOrZero, PoolingArguments, Positive, PositiveShare, Unpack, checked
 from common.pooling.feature_pooling import masked_mean
 from common.pooling.weighted_pooling import WeightedPooling
 from gsp_dml.partial_transport import Transport, check_solver
@@ -114,7 +114,7 @@ class GeneralizedSumPooling(WeightedPooling):
         return_attributes: bool = False,
         return_attention: bool = False,
         jit_compile: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[PoolingArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.num_prototypes = int(num_prototypes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import tensorflow as tf
 from tensorflow import keras
@@ -11,7 +11,7 @@ from common.errors import check_positive
 from common.losses.loss_layer import LossLayer
 from common.ops.pair_masks import check_class_ids, integer_labels, nan_unless
 from common.ops.precision import at_least_float32, in_full_precision
-from common.parameters import Count, Positive, checked
+from common.parameters import Count, LayerArguments, Positive, Unpack, checked
 from common.references.proxy_bank import proxy_initializer, serialized_initializer
 from common.references.reference_set import References
 from gsp_dml.zero_shot_halves import half_of
@@ -67,16 +67,15 @@ class ZeroShotPredictionLoss(LossLayer):
         self,
         num_classes: int,
         embedding_dim: Count,
-        ridge: Positive = 0.05,
         *,
+        ridge: Positive = 0.05,
         logit_scale: Positive = 1.0,
         reduction: Literal["sum_of_means", "mean"] = "sum_of_means",
         halves: Literal["classes", "even_odd"] = "classes",
         label_initializer: str | dict | keras.initializers.Initializer = "he_normal",
-        dtype: str | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
-        super().__init__(**in_full_precision({"dtype": dtype, **kwargs}))
+        super().__init__(**in_full_precision(kwargs))
         check_positive("num_classes - 1", num_classes - 1)
         self.num_classes = int(num_classes)
         self.embedding_dim = int(embedding_dim)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Annotated
 
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import masked_mean
-from common.parameters import NumberRange, checked
-from common.references.comparison import ANCHORS, compare
+from common.parameters import Anchors, LossArguments, NumberRange, Unpack, checked
+from common.references.comparison import compare
 from common.references.reference_set import References
 
 Degrees = Annotated[float, NumberRange(0, 60, high_included=True)]  # beyond, exponentials leave float32
@@ -67,10 +66,10 @@ class AngularLoss(MetricLoss):
     """
 
     @checked
-    def __init__(self, angle: Degrees = 45.0, anchors: str = "embeddings", **kwargs: Any) -> None:
+    def __init__(self, angle: Degrees = 45.0, anchors: Anchors = "embeddings", **kwargs: Unpack[LossArguments]) -> None:
         super().__init__(**kwargs)
         self.angle = angle
-        self.anchors = check_choice("anchors", anchors, ANCHORS)
+        self.anchors = anchors
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """Return the loss of a batch; see `MetricLoss`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +12,7 @@ from tensorflow import keras
 from common.losses.proxy_loss import ProxyLoss
 from common.losses.proxy_nca import negative_log_probability
 from common.ops.distances import ROUNDING_UNITS, pairwise_inner_products
-from common.parameters import Count, NumberRange, Positive, checked
+from common.parameters import Count, NumberRange, Positive, ProxyLossArguments, Unpack, checked
 from common.references.reference_set import References
 
 
@@ -78,7 +78,7 @@ class MarginSoftmaxLoss(ProxyLoss):
         scale: Positive,
         initializer: str | dict | keras.initializers.Initializer = "he_normal",
         centers_per_class: int = 1,
-        **kwargs: Any,
+        **kwargs: Unpack[ProxyLossArguments],
     ) -> None:
         super().__init__(num_classes, embedding_dim, centers_per_class, initializer, **kwargs)
         self.margin = margin
@@ -139,10 +139,11 @@ class CosFaceLoss(MarginSoftmaxLoss):
         self,
         num_classes: int,
         embedding_dim: int,
+        *,
         margin: Annotated[float, NumberRange(0, 2, low_included=True, high_included=True)] = 0.35,
         scale: Positive = 64.0,
         initializer: str | dict | keras.initializers.Initializer = "he_normal",
-        **kwargs: Any,
+        **kwargs: Unpack[ProxyLossArguments],
     ) -> None:
         super().__init__(num_classes, embedding_dim, margin, scale, initializer, **kwargs)
 
@@ -185,11 +186,12 @@ class ArcFaceLoss(MarginSoftmaxLoss):
         self,
         num_classes: int,
         embedding_dim: int,
+        *,
         margin: Annotated[float, NumberRange(0, math.pi / 2, low_included=True, high_included=True)] = 0.5,
         scale: Positive = 16.0,
         initializer: str | dict | keras.initializers.Initializer = "he_normal",
         centers_per_class: Count = 1,
-        **kwargs: Any,
+        **kwargs: Unpack[ProxyLossArguments],
     ) -> None:
         super().__init__(num_classes, embedding_dim, margin, scale, initializer, centers_per_class, **kwargs)
 

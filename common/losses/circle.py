@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import log_sum_exp, masked_mean
-from common.parameters import Positive, Similarity, checked
-from common.references.comparison import ANCHORS, compare
+from common.parameters import Anchors, LossArguments, Positive, Similarity, Unpack, checked
+from common.references.comparison import compare
 from common.references.reference_set import References
 
 
@@ -45,14 +42,14 @@ class CircleLoss(MetricLoss):
         self,
         margin: Similarity = 0.4,
         scale: Positive = 80.0,
-        anchors: str = "embeddings",
+        anchors: Anchors = "embeddings",
         constant_weights: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[LossArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.margin = margin
         self.scale = scale
-        self.anchors = check_choice("anchors", anchors, ANCHORS)
+        self.anchors = anchors
         self.constant_weights = bool(constant_weights)
 
     def call(

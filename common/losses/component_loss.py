@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import invalid
 from common.losses.composed_loss import LossAround
 from common.losses.metric_loss import MetricLoss
-from common.parameters import Count, CountOrZero, checked
+from common.parameters import Count, CountOrZero, LayerArguments, Unpack, checked
 from common.references.reference_set import References
 
 
@@ -44,7 +42,7 @@ class ComponentLoss(LossAround):
     """
 
     @checked
-    def __init__(self, loss: MetricLoss, first: CountOrZero, size: Count, **kwargs: Any) -> None:
+    def __init__(self, loss: MetricLoss, first: CountOrZero, size: Count, **kwargs: Unpack[LayerArguments]) -> None:
         super().__init__(loss, normalization="none", **kwargs)
         self.first = first
         self.size = size

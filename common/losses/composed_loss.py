@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import invalid
 from common.losses.metric_loss import MetricLoss
+from common.parameters import LayerArguments, Normalization, Unpack
 
 _LossAround = TypeVar("_LossAround", bound="LossAround")
 _LossOfParts = TypeVar("_LossOfParts", bound="LossOfParts")
@@ -28,7 +29,9 @@ class LossAround(MetricLoss):
         **kwargs: `name`, `dtype`; see `MetricLoss`.
     """
 
-    def __init__(self, loss: MetricLoss, *, normalization: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, loss: MetricLoss, *, normalization: Normalization | None = None, **kwargs: Unpack[LayerArguments]
+    ) -> None:
         super().__init__(normalization=normalization or loss.normalization, **kwargs)
         self.loss = loss
 
@@ -61,7 +64,7 @@ class LossOfParts(MetricLoss):
         InvalidInput: no loss, or something else than a loss.
     """
 
-    def __init__(self, losses: Sequence[MetricLoss], **kwargs: Any) -> None:
+    def __init__(self, losses: Sequence[MetricLoss], **kwargs: Unpack[LayerArguments]) -> None:
         if not isinstance(losses, (list, tuple)) or not losses or not all(isinstance(x, MetricLoss) for x in losses):
             raise invalid("losses", received=losses, expected="a list of at least one metric loss")
         shared = {part.normalization for part in losses}

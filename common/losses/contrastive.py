@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_distances
 from common.ops.reductions import mean_of_nonzero
-from common.parameters import Distance, checked
+from common.parameters import Distance, LossArguments, Unpack, checked
 from common.references.comparison import compare
 from common.references.reference_set import References
 
@@ -56,7 +54,9 @@ class ContrastiveLoss(MetricLoss):
     """
 
     @checked
-    def __init__(self, positive_margin: Distance = 0.0, negative_margin: Distance = 0.5, **kwargs: Any) -> None:
+    def __init__(
+        self, positive_margin: Distance = 0.0, negative_margin: Distance = 0.5, **kwargs: Unpack[LossArguments]
+    ) -> None:
         super().__init__(**kwargs)
         self.positive_margin = positive_margin
         self.negative_margin = negative_margin

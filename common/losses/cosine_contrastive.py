@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import tensorflow as tf
 from tensorflow import keras
@@ -10,7 +10,7 @@ from tensorflow import keras
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import mean_of_nonzero
-from common.parameters import Similarity, checked
+from common.parameters import LossArguments, Similarity, Unpack, checked
 from common.references.comparison import compare
 from common.references.reference_set import References
 
@@ -41,7 +41,10 @@ class CosineContrastiveLoss(MetricLoss):
 
     @checked
     def __init__(
-        self, margin: Similarity = 0.5, reduction: Literal["sum", "mean_of_active"] = "sum", **kwargs: Any
+        self,
+        margin: Similarity = 0.5,
+        reduction: Literal["sum", "mean_of_active"] = "sum",
+        **kwargs: Unpack[LossArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.margin = margin

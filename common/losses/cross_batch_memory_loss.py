@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Literal
 
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, invalid
+from common.errors import invalid
 from common.losses.composed_loss import LossAround, loss_of_kind
 from common.losses.metric_loss import MetricLoss
 from common.losses.mined_loss import MinedLoss
 from common.losses.proxy_loss import ProxyLoss
 from common.ops.pair_masks import batch_labels, pair_masks
-from common.parameters import CountOrZero, NotNegative, checked
+from common.parameters import CountOrZero, LayerArguments, NotNegative, Unpack, checked
 from common.references.cross_batch_memory import CrossBatchMemory
 from common.references.reference_set import Pairs, References
 
 SUM, UNION = "sum", "union"
-TERMS = (SUM, UNION, "memory")
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -50,7 +49,7 @@ class CrossBatchMemoryLoss(LossAround):
             meets itself as a positive. By default it enters afterwards.
         num_classes: of images with several labels each, whose labels are bools `[batch, num_classes]`; None: labels
             are class ids.
-        terms: one of `TERMS`.
+        terms: `"sum"`, `"union"` or `"memory"`.
         **kwargs: `name`, `dtype`; see `MetricLoss`.
 
     Call arguments: those of `MetricLoss`, and `training`. With `references` the first term is over them; a union is of
@@ -71,16 +70,17 @@ class CrossBatchMemoryLoss(LossAround):
         loss: MetricLoss,
         memory_size: int,
         embedding_dim: int,
+        *,
         start_step: CountOrZero = 1000,
         weight: NotNegative = 1.0,
         fill_before_start: bool = False,
         enqueue_first: bool = False,
         num_classes: int | None = None,
-        terms: str = SUM,
-        **kwargs: Any,
+        terms: Literal["sum", "union", "memory"] = "sum",
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(loss, **kwargs)
-        self.terms = check_choice("terms", terms, TERMS)
+        self.terms = terms
         if terms != SUM and weight != 1.0:
             raise invalid("weight", received=weight, expected=f"1 with terms={terms!r}, which have none")
         if terms == UNION and enqueue_first:
@@ -89,7 +89,7 @@ class CrossBatchMemoryLoss(LossAround):
             if loss_of_kind(loss, kind) is not None:
                 expected, fix = f"one of all pairs with terms={UNION!r}", "It would not see which to leave out."
                 raise invalid("loss", received=kind.__name__, expected=expected, fix=fix)
-        self.memory = CrossBatchMemory(memory_size, embedding_dim, num_classes, dtype=self.dtype)
+        self.memory = CrossBatchMemory(memory_size, embedding_dim, num_classes=num_classes, dtype=self.dtype)
         self.start_step = start_step
         self.weight = weight
         self.fill_before_start = fill_before_start

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 from tensorflow import keras
@@ -15,7 +15,7 @@ from common.ops.hyperbolic import pairwise_hyperbolic_distances
 from common.ops.normalization import normalize
 from common.ops.pair_masks import batch_labels, nan_unless, share_a_label
 from common.ops.reductions import masked_mean
-from common.parameters import Count, CountOrZero, NotNegative, Positive, checked
+from common.parameters import Count, CountOrZero, LossArguments, NotNegative, Positive, Unpack, checked
 from common.references.reference_set import References
 
 DRAWS = 4  # of one seed, that `draw_hierarchy` takes
@@ -66,6 +66,7 @@ class HIERLoss(MetricLoss):
     def __init__(
         self,
         embedding_dim: Count,
+        *,
         num_proxies: int = 512,
         num_neighbors: int = 20,
         triplets_per_anchor: Count = 50,
@@ -75,7 +76,7 @@ class HIERLoss(MetricLoss):
         radius: float = 2.3,
         seed: CountOrZero = 0,
         initializer: str | dict | keras.initializers.Initializer | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LossArguments],
     ) -> None:
         super().__init__(**kwargs)
         for name, count in (("num_proxies", num_proxies), ("num_neighbors", num_neighbors)):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
-from common.parameters import TwoOrMore, checked
+from common.parameters import LossArguments, TwoOrMore, Unpack, checked
 from common.references.comparison import compare
 from common.references.reference_set import References
 
@@ -58,7 +56,7 @@ class HistogramLoss(MetricLoss):
     """
 
     @checked
-    def __init__(self, num_nodes: TwoOrMore = 65, **kwargs: Any) -> None:
+    def __init__(self, num_nodes: TwoOrMore = 65, **kwargs: Unpack[LossArguments]) -> None:
         super().__init__(**kwargs)
         self.num_nodes = num_nodes
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import tensorflow as tf
 from tensorflow import keras
@@ -12,7 +11,7 @@ from common.errors import check_positive, invalid
 from common.losses.rank_losses import AnchoredLoss
 from common.ops.hyperbolic import pairwise_hyperbolic_distances
 from common.ops.reductions import log_sum_exp, masked_mean
-from common.parameters import Positive, checked
+from common.parameters import Anchors, LossArguments, Positive, Unpack, checked
 from common.references.comparison import Comparison
 
 LARGEST_ARGUMENT = 20.0  # of √c r, in float32
@@ -57,8 +56,8 @@ class HyperbolicLoss(AnchoredLoss):
         curvature: Positive = 0.1,
         radius: Positive = 2.3,
         temperature: Positive = 0.2,
-        anchors: str = "embeddings",
-        **kwargs: Any,
+        anchors: Anchors = "embeddings",
+        **kwargs: Unpack[LossArguments],
     ) -> None:
         super().__init__(anchors, **kwargs)
         self.curvature, self.radius = check_tangents(curvature, radius)

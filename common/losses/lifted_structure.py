@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_distances
 from common.ops.normalization import mean_norm
 from common.ops.reductions import log_sum_exp, masked_mean
-from common.parameters import Distance, NotNegative, checked
-from common.references.comparison import ANCHORS, compare
+from common.parameters import Anchors, Distance, LossArguments, NotNegative, Unpack, checked
+from common.references.comparison import compare
 from common.references.reference_set import References
 
 
@@ -93,14 +90,14 @@ class LiftedStructureLoss(MetricLoss):
         margin: Distance = 1.0,
         generalized: bool = False,
         norm_penalty: NotNegative = 0.0,
-        anchors: str = "embeddings",
-        **kwargs: Any,
+        anchors: Anchors = "embeddings",
+        **kwargs: Unpack[LossArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.margin = margin
         self.generalized = bool(generalized)
         self.norm_penalty = norm_penalty
-        self.anchors = check_choice("anchors", anchors, ANCHORS)
+        self.anchors = anchors
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """Return the loss of a batch; see `MetricLoss`."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_distances
 from common.ops.pair_masks import integer_labels
-from common.parameters import Count, Distance, NotNegative, checked
-from common.references.comparison import ANCHORS, compare
+from common.parameters import Anchors, Count, Distance, LossArguments, NotNegative, Unpack, checked
+from common.references.comparison import compare
 from common.references.reference_set import References
 
 
@@ -84,14 +81,14 @@ class MarginLoss(MetricLoss):
         num_classes: Count | None = None,
         margin: NotNegative = 0.2,
         boundary: Distance = 1.2,
-        anchors: str = "embeddings",
-        **kwargs: Any,
+        anchors: Anchors = "embeddings",
+        **kwargs: Unpack[LossArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.num_classes = num_classes
         self.margin = margin
         self.boundary = boundary
-        self.anchors = check_choice("anchors", anchors, ANCHORS)
+        self.anchors = anchors
         self.boundaries = self.add_weight(
             name="boundaries",
             shape=(num_classes or 1,),

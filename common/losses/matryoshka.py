@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 from tensorflow import keras
@@ -12,6 +11,7 @@ from common.errors import invalid
 from common.losses.component_loss import components
 from common.losses.metric_loss import MetricLoss
 from common.losses.weighted_sum import WeightedSumLoss
+from common.parameters import LayerArguments, Unpack
 from common.references.reference_set import References
 
 
@@ -49,7 +49,7 @@ class MatryoshkaLoss(WeightedSumLoss):
         losses: Sequence[MetricLoss],
         lengths: Sequence[int],
         weights: Sequence[float] | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(losses, weights, **kwargs)
         self.lengths = tuple(lengths)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
-from common.errors import check_choice
 from common.losses.loss_layer import LossLayer
-from common.ops.normalization import NORMALIZATIONS
 from common.ops.precision import in_full_precision
+from common.parameters import LayerArguments, Normalization, Unpack, checked
 from common.references.reference_set import References
 
 
@@ -45,9 +42,10 @@ class MetricLoss(LossLayer):
         InvalidInput: an argument is out of its range.
     """
 
-    def __init__(self, *, normalization: str = "unit", dtype: str | None = None, **kwargs: Any) -> None:
-        super().__init__(**in_full_precision({"dtype": dtype, **kwargs}))
-        self.normalization = check_choice("normalization", normalization, NORMALIZATIONS)
+    @checked
+    def __init__(self, *, normalization: Normalization = "unit", **kwargs: Unpack[LayerArguments]) -> None:
+        super().__init__(**in_full_precision(kwargs))
+        self.normalization = normalization
         self.built = True  # the constructor makes all of the state
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Literal
 
 import tensorflow as tf
 from tensorflow import keras
@@ -17,7 +17,7 @@ from common.losses.proxy_loss import ProxyLoss
 from common.losses.weighted_sum import WeightedSumLoss
 from common.ops.normalization import normalize
 from common.ops.pair_masks import batch_labels
-from common.parameters import CountOrZero, Share, checked
+from common.parameters import CountOrZero, LayerArguments, Share, Unpack, checked
 from common.references.reference_set import Pairs, References
 
 MINERS: dict[str, Callable[..., miners.Triplets | Pairs]] = {
@@ -34,7 +34,6 @@ MINERS: dict[str, Callable[..., miners.Triplets | Pairs]] = {
     "batch_hard": miners.batch_hard,
     "multi_similarity": miners.multi_similarity_pairs,
 }
-DRAWS_BY = ("step", "batch")
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -84,8 +83,8 @@ class MinedLoss(LossAround):
         miner: str | keras.layers.Layer = "distance_weighted",
         rho_probability: Share = 0.0,
         seed: CountOrZero = 0,
-        draws_by: str = "step",
-        **kwargs: Any,
+        draws_by: Literal["step", "batch"] = "step",
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(loss, **kwargs)
         parts = loss.parts if isinstance(loss, WeightedSumLoss) else (loss,)
@@ -99,7 +98,7 @@ class MinedLoss(LossAround):
         if rho_probability and miner == "multi_similarity":
             raise invalid("rho_probability", received=rho_probability, expected="0 with a miner of pairs")
         self.seed = seed
-        self.draws_by = check_choice("draws_by", draws_by, DRAWS_BY)
+        self.draws_by = draws_by
         self.step: tf.Variable | None = None
         if self.draws_by == "step":
             self.step = self.add_weight(name="step", shape=(), dtype="int64", initializer="zeros", trainable=False)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import log1p_sum_exp, masked_mean
-from common.parameters import Positive, Similarity, checked
-from common.references.comparison import ANCHORS, compare
+from common.parameters import Anchors, LossArguments, Positive, Similarity, Unpack, checked
+from common.references.comparison import compare
 from common.references.reference_set import References
 
 
@@ -47,15 +46,15 @@ class MultiSimilarityLoss(MetricLoss):
         positive_scale: Positive = 2.0,
         negative_scale: Positive = 40.0,
         threshold: Similarity = 0.5,
-        anchors: str = "embeddings",
+        anchors: Anchors = "embeddings",
         reduction: Literal["sum", "mean_of_active"] = "sum",
-        **kwargs: Any,
+        **kwargs: Unpack[LossArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.positive_scale = positive_scale
         self.negative_scale = negative_scale
         self.threshold = threshold
-        self.anchors = check_choice("anchors", anchors, ANCHORS)
+        self.anchors = anchors
         self.reduction = reduction
 
     def call(

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.normalization import mean_norm
 from common.ops.reductions import log_sum_exp, masked_mean
-from common.parameters import NotNegative, Positive, checked
-from common.references.comparison import ANCHORS, compare
+from common.parameters import Anchors, LossArguments, NotNegative, Positive, Unpack, checked
+from common.references.comparison import compare
 from common.references.reference_set import References
 
 
@@ -39,12 +36,16 @@ class NPairLoss(MetricLoss):
 
     @checked
     def __init__(
-        self, scale: Positive = 1.0, norm_penalty: NotNegative = 0.0, anchors: str = "embeddings", **kwargs: Any
+        self,
+        scale: Positive = 1.0,
+        norm_penalty: NotNegative = 0.0,
+        anchors: Anchors = "embeddings",
+        **kwargs: Unpack[LossArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.scale = scale
         self.norm_penalty = norm_penalty
-        self.anchors = check_choice("anchors", anchors, ANCHORS)
+        self.anchors = anchors
 
     def call(
         self,

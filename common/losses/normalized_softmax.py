@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
 from common.losses.proxy_loss import ProxyLoss
 from common.losses.proxy_nca import softmax_loss
-from common.parameters import Positive, checked
+from common.parameters import Positive, ProxyLossArguments, Unpack, checked
 from common.references.reference_set import References
 
 
@@ -39,9 +37,10 @@ class NormalizedSoftmaxLoss(ProxyLoss):
         self,
         num_classes: int,
         embedding_dim: int,
+        *,
         temperature: Positive = 0.05,
         initializer: str | dict | keras.initializers.Initializer = "he_normal",
-        **kwargs: Any,
+        **kwargs: Unpack[ProxyLossArguments],
     ) -> None:
         super().__init__(num_classes, embedding_dim, 1, initializer, **kwargs)
         self.temperature = temperature

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
 from common.losses.proxy_loss import ProxyLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import log1p_sum_exp, masked_mean
-from common.parameters import Positive, checked
+from common.parameters import Positive, ProxyLossArguments, Unpack, checked
 from common.references.reference_set import References
 
 
@@ -42,11 +40,12 @@ class ProxyAnchorLoss(ProxyLoss):
         self,
         num_classes: int,
         embedding_dim: int,
+        *,
         proxies_per_class: int = 1,
         margin: float = 0.1,
         scale: Positive = 32.0,
         initializer: str | dict | keras.initializers.Initializer = "he_normal",
-        **kwargs: Any,
+        **kwargs: Unpack[ProxyLossArguments],
     ) -> None:
         super().__init__(num_classes, embedding_dim, proxies_per_class, initializer, **kwargs)
         self.margin = margin

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
 from common.losses.metric_loss import MetricLoss
+from common.parameters import Anchors, LossArguments, Unpack
 from common.references.comparison import Comparison, compare
 from common.references.proxy_bank import ProxyBank, serialized_initializer
 from common.references.reference_set import References
@@ -44,11 +43,12 @@ class ProxyLoss(MetricLoss):
         *,
         proxy_regularizer: str | dict | keras.regularizers.Regularizer | None = None,
         proxy_constraint: str | dict | keras.constraints.Constraint | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LossArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.proxy_bank = ProxyBank(
-            *(num_classes, proxies_per_class, embedding_dim, initializer),
+            *(num_classes, proxies_per_class, embedding_dim),
+            initializer=initializer,
             proxy_regularizer=proxy_regularizer,
             proxy_constraint=proxy_constraint,
             dtype=self.dtype,
@@ -65,7 +65,7 @@ class ProxyLoss(MetricLoss):
         labels: tf.Tensor,
         references: References | None = None,
         *,
-        anchors: str = "embeddings",
+        anchors: Anchors = "embeddings",
         sample_weight: tf.Tensor | None = None,
     ) -> Comparison:
         """Pair a batch with `references`, or with the loss's own proxies; see `compare`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import tensorflow as tf
 from tensorflow import keras
@@ -10,7 +10,7 @@ from tensorflow import keras
 from common.losses.proxy_loss import ProxyLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import log_sum_exp, masked_mean
-from common.parameters import Positive, checked
+from common.parameters import Positive, ProxyLossArguments, Unpack, checked
 from common.references.comparison import Comparison
 from common.references.reference_set import References
 
@@ -79,11 +79,12 @@ class ProxyNCALoss(ProxyLoss):
         self,
         num_classes: int,
         embedding_dim: int,
+        *,
         proxies_per_class: int = 1,
         temperature: Positive = 0.11,
         initializer: str | dict | keras.initializers.Initializer = "he_normal",
         denominator: Literal["all", "negatives"] = "all",
-        **kwargs: Any,
+        **kwargs: Unpack[ProxyLossArguments],
     ) -> None:
         super().__init__(num_classes, embedding_dim, proxies_per_class, initializer, **kwargs)
         self.temperature = temperature

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.losses.triplet import active_below, rank_by_bisection, triplet
 from common.ops.distances import pairwise_distances
 from common.ops.pair_masks import consecutive_labels
-from common.parameters import NotNegative, checked
-from common.references.comparison import ANCHORS, compare
+from common.parameters import Anchors, LossArguments, NotNegative, Unpack, checked
+from common.references.comparison import compare
 from common.references.reference_set import References
 
 
@@ -113,12 +110,16 @@ class QuadrupletLoss(MetricLoss):
 
     @checked
     def __init__(
-        self, margin: NotNegative = 0.2, second_margin: NotNegative = 0.2, anchors: str = "embeddings", **kwargs: Any
+        self,
+        margin: NotNegative = 0.2,
+        second_margin: NotNegative = 0.2,
+        anchors: Anchors = "embeddings",
+        **kwargs: Unpack[LossArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.margin = margin
         self.second_margin = second_margin
-        self.anchors = check_choice("anchors", anchors, ANCHORS)
+        self.anchors = anchors
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """Return the loss of a batch; see `MetricLoss`."""

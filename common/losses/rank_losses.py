@@ -7,17 +7,17 @@ r(p) = 1 + Σ_{z ≠ p} H(s_az - s_ap). The losses replace the step H by a funct
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, invalid
+from common.errors import invalid
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products, pairwise_squared_distances
 from common.ops.reductions import masked_mean
-from common.parameters import Count, Positive, Share, Similarity, checked
-from common.references.comparison import ANCHORS, Comparison, compare
+from common.parameters import Anchors, Count, LossArguments, Positive, Share, Similarity, Unpack, checked
+from common.references.comparison import Comparison, compare
 from common.references.reference_set import References
 
 
@@ -66,9 +66,10 @@ class AnchoredLoss(MetricLoss):
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
     """
 
-    def __init__(self, anchors: str = "embeddings", **kwargs: Any) -> None:
+    @checked
+    def __init__(self, anchors: Anchors = "embeddings", **kwargs: Unpack[LossArguments]) -> None:
         super().__init__(**kwargs)
-        self.anchors = check_choice("anchors", anchors, ANCHORS)
+        self.anchors = anchors
 
     def call(
         self,
@@ -104,7 +105,9 @@ class RankLoss(AnchoredLoss):
     """
 
     @checked
-    def __init__(self, temperature: Positive = 0.01, anchors: str = "embeddings", **kwargs: Any) -> None:
+    def __init__(
+        self, temperature: Positive = 0.01, anchors: Anchors = "embeddings", **kwargs: Unpack[LossArguments]
+    ) -> None:
         super().__init__(anchors, **kwargs)
         self.temperature = temperature
 
@@ -212,13 +215,13 @@ class RoadmapLoss(SmoothAPLoss):
     def __init__(
         self,
         temperature: Positive = 0.01,
-        anchors: str = "embeddings",
+        anchors: Anchors = "embeddings",
         slope: Positive = 100.0,
         knee: Positive = 0.05,
         calibration_weight: Share = 0.5,
         positive_threshold: Similarity = 0.9,
         negative_threshold: Similarity = 0.6,
-        **kwargs: Any,
+        **kwargs: Unpack[LossArguments],
     ) -> None:
         super().__init__(temperature, anchors, **kwargs)
         self.slope = slope
@@ -283,8 +286,8 @@ class RecallAtKLoss(RankLoss):
         ks: Sequence[int] = (1, 2, 4, 8, 16),
         temperature: Positive = 0.01,
         rank_temperature: Positive = 1.0,
-        anchors: str = "embeddings",
-        **kwargs: Any,
+        anchors: Anchors = "embeddings",
+        **kwargs: Unpack[LossArguments],
     ) -> None:
         super().__init__(temperature, anchors, **kwargs)
         if not ks or min(ks) < 1:
@@ -345,8 +348,8 @@ class PenalizedNegativesLoss(RankLoss):
         penalty: Literal["linear", "logarithmic", "quotient", "increasing", "bounded"] = "quotient",
         power: Positive = 1.0,
         temperature: Positive = 0.01,
-        anchors: str = "embeddings",
-        **kwargs: Any,
+        anchors: Anchors = "embeddings",
+        **kwargs: Unpack[LossArguments],
     ) -> None:
         super().__init__(temperature, anchors, **kwargs)
         self.penalty = penalty
@@ -386,7 +389,7 @@ class FastAPLoss(AnchoredLoss):
     """
 
     @checked
-    def __init__(self, num_bins: Count = 10, anchors: str = "embeddings", **kwargs: Any) -> None:
+    def __init__(self, num_bins: Count = 10, anchors: Anchors = "embeddings", **kwargs: Unpack[LossArguments]) -> None:
         super().__init__(anchors, **kwargs)
         self.num_bins = num_bins
 

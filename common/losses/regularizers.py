@@ -5,8 +5,6 @@ Each is a loss to be added to another one, with a weight: `WeightedSumLoss([loss
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
@@ -14,7 +12,7 @@ from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.normalization import normalize
 from common.ops.reductions import masked_mean
-from common.parameters import Positive, checked
+from common.parameters import LossArguments, Positive, Unpack, checked
 from common.references.comparison import Comparison, compare
 from common.references.reference_set import References
 
@@ -137,7 +135,7 @@ class CodingRateLoss(MetricLoss):
     """
 
     @checked
-    def __init__(self, precision: Positive = 0.5, **kwargs: Any) -> None:
+    def __init__(self, precision: Positive = 0.5, **kwargs: Unpack[LossArguments]) -> None:
         super().__init__(**kwargs)
         self.precision = precision
 
@@ -172,7 +170,9 @@ class ThresholdConsistentMarginLoss(MetricLoss):
         >>> WeightedSumLoss([MultiSimilarityLoss(), ThresholdConsistentMarginLoss()])(embeddings, labels)
     """
 
-    def __init__(self, positive_margin: float = 0.9, negative_margin: float = 0.5, **kwargs: Any) -> None:
+    def __init__(
+        self, positive_margin: float = 0.9, negative_margin: float = 0.5, **kwargs: Unpack[LossArguments]
+    ) -> None:
         super().__init__(**kwargs)
         self.positive_margin, self.negative_margin = positive_margin, negative_margin
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 from tensorflow import keras
@@ -14,7 +13,7 @@ from common.losses.composed_loss import LossOfParts
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.normalization import normalize
-from common.parameters import Count, CountOrZero, NotNegative, Positive, checked
+from common.parameters import Count, CountOrZero, LayerArguments, NotNegative, Positive, Unpack, checked
 from common.references.reference_set import References
 
 
@@ -88,7 +87,7 @@ class SelfDistillationLoss(LossOfParts):
         feature_weight: NotNegative = 50.0,
         temperature: Positive = 1.0,
         start_step: CountOrZero = 1000,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(losses, **kwargs)
         self.embedding_dim = embedding_dim

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice
 from common.losses.contrastive import contrastive
 from common.losses.metric_loss import MetricLoss
 from common.losses.triplet import triplet
 from common.ops.distances import ROUNDING_UNITS, pairwise_squared_distances
 from common.ops.reductions import mean_or_zero
-from common.parameters import NotNegative, checked
+from common.parameters import LossArguments, NotNegative, Unpack, checked
 from common.references.comparison import compare
 from common.references.reference_set import References
-
-TERMS = ("contrastive", "triplet")
 
 
 def noise_to_signal_ratios(signals: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
@@ -66,15 +63,15 @@ class SignalToNoiseLoss(MetricLoss):
     @checked
     def __init__(
         self,
-        terms: str = "contrastive",
+        terms: Literal["contrastive", "triplet"] = "contrastive",
         positive_margin: NotNegative = 0.0,
         negative_margin: NotNegative = 1.0,
         margin: NotNegative = 0.2,
         mean_penalty: NotNegative = 0.005,
-        **kwargs: Any,
+        **kwargs: Unpack[LossArguments],
     ) -> None:
         super().__init__(**kwargs)
-        self.terms = check_choice("terms", terms, TERMS)
+        self.terms = terms
         self.positive_margin = positive_margin
         self.negative_margin = negative_margin
         self.margin = margin

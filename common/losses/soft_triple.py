@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
@@ -13,7 +11,7 @@ from common.ops.distances import pairwise_distances, pairwise_inner_products
 from common.ops.normalization import normalize
 from common.ops.pair_masks import consecutive_labels
 from common.ops.reductions import softmax_means_by_group
-from common.parameters import Count, NotNegative, Positive, checked
+from common.parameters import Count, NotNegative, Positive, ProxyLossArguments, Unpack, checked
 from common.references.comparison import compare
 from common.references.reference_set import References
 
@@ -68,13 +66,14 @@ class SoftTripleLoss(ProxyLoss):
         self,
         num_classes: int,
         embedding_dim: int,
+        *,
         centers_per_class: Count = 10,
         scale: Positive = 20.0,
         gamma: Positive = 0.1,
         tau: NotNegative = 0.2,
         margin: float = 0.01,
         initializer: str | dict | keras.initializers.Initializer = "he_normal",
-        **kwargs: Any,
+        **kwargs: Unpack[ProxyLossArguments],
     ) -> None:
         super().__init__(num_classes, embedding_dim, centers_per_class, initializer, **kwargs)
         self.scale = scale

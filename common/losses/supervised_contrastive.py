@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import log_sum_exp, masked_mean
-from common.parameters import Positive, checked
-from common.references.comparison import ANCHORS, compare
+from common.parameters import Anchors, LossArguments, Positive, Unpack, checked
+from common.references.comparison import compare
 from common.references.reference_set import References
 
 
@@ -37,10 +34,12 @@ class SupervisedContrastiveLoss(MetricLoss):
     """
 
     @checked
-    def __init__(self, temperature: Positive = 0.1, anchors: str = "embeddings", **kwargs: Any) -> None:
+    def __init__(
+        self, temperature: Positive = 0.1, anchors: Anchors = "embeddings", **kwargs: Unpack[LossArguments]
+    ) -> None:
         super().__init__(**kwargs)
         self.temperature = temperature
-        self.anchors = check_choice("anchors", anchors, ANCHORS)
+        self.anchors = anchors
 
     def call(
         self,

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import ROUNDING_UNITS, pairwise_distances, pairwise_squared_distances
-from common.parameters import NotNegative, checked
-from common.references.comparison import ANCHORS, compare
+from common.parameters import Anchors, LossArguments, NotNegative, Unpack, checked
+from common.references.comparison import compare
 from common.references.reference_set import References
 
 _FEW_POSITIVES = 32  # an anchor with no more of them has them picked out; with more its whole row is sorted
@@ -232,14 +231,14 @@ class TripletLoss(MetricLoss):
     def __init__(
         self,
         margin: NotNegative = 0.05,
-        anchors: str = "embeddings",
+        anchors: Anchors = "embeddings",
         mining: Literal["none", "semi_hard", "nearest_semi_hard"] = "none",
         squared: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[LossArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.margin = margin
-        self.anchors = check_choice("anchors", anchors, ANCHORS)
+        self.anchors = anchors
         self.mining = mining
         self.squared = bool(squared)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 from tensorflow import keras
@@ -11,6 +10,7 @@ from tensorflow import keras
 from common.errors import invalid
 from common.losses.composed_loss import LossOfParts
 from common.losses.metric_loss import MetricLoss
+from common.parameters import LayerArguments, Unpack
 from common.references.reference_set import References
 
 
@@ -31,7 +31,9 @@ class WeightedSumLoss(LossOfParts):
         >>> WeightedSumLoss([ContrastiveLoss(), MultiSimilarityLoss()], [1.0, 0.5])(embeddings, labels)
     """
 
-    def __init__(self, losses: Sequence[MetricLoss], weights: Sequence[float] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, losses: Sequence[MetricLoss], weights: Sequence[float] | None = None, **kwargs: Unpack[LayerArguments]
+    ) -> None:
         super().__init__(losses, **kwargs)
         weights = [1.0] * len(losses) if weights is None else list(weights)
         if len(weights) != len(losses):

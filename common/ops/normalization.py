@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,8 +11,9 @@ import tensorflow as tf
 from common.errors import check_choice, invalid
 from common.ops.precision import at_least_float32
 from common.ops.reductions import mean_or_zero
+from common.parameters import Normalization
 
-NORMALIZATIONS = ("unit", "clip", "none")
+NORMALIZATIONS: tuple[str, ...] = typing.get_args(Normalization)
 # Squared norms from here on are on the unit sphere or outside of it. A vector that was clipped before has norm 1 to
 # rounding, a few 1e-7, on either side: whether it has a radial gradient must not hang on that.
 SPHERE = 1.0 - 2.0**-18

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import tensorflow as tf
 from tensorflow import keras
 
@@ -19,7 +22,7 @@ def at_least_float32(x: tf.types.experimental.TensorLike) -> tf.Tensor:
     return x if x.dtype in (tf.float32, tf.float64) else tf.cast(x, tf.float32)
 
 
-def in_full_precision(layer_arguments: dict) -> dict:
+def in_full_precision(layer_arguments: Mapping[str, Any]) -> dict:
     """Return layer keyword arguments with a `dtype` of float64 if requested, else float32.
 
     The global policy counts if no `dtype` is given. Norms, powers, Gram matrices and softmaxes lose their meaning in

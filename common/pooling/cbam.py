@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
 from common.ops.shapes import InputShape
-from common.parameters import Count, checked
+from common.parameters import Count, PoolingArguments, Unpack, checked
 from common.pooling.feature_pooling import masked_max, masked_mean
 from common.pooling.neighborhoods import as_maps, as_positions, check_has_neighborhoods, check_window
 from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_mean
@@ -45,7 +43,9 @@ class CBAMPooling(WeightedPooling):
     """
 
     @checked
-    def __init__(self, channel_reduction: Count = 1, *, kernel_size: int = 3, **kwargs: Any) -> None:
+    def __init__(
+        self, channel_reduction: Count = 1, *, kernel_size: int = 3, **kwargs: Unpack[PoolingArguments]
+    ) -> None:
         super().__init__(**kwargs)
         self.channel_reduction = int(channel_reduction)
         self.kernel_size = check_window("kernel_size", kernel_size)

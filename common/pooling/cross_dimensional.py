@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice
 from common.ops.shapes import InputShape
-from common.parameters import Positive, checked
+from common.parameters import PoolingArguments, Positive, Unpack, checked
 from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_mean
-
-CHANNEL_RATES = ("nonzero", "sigmoid")
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -48,9 +45,15 @@ class CrossDimensionalPooling(WeightedPooling):
     """
 
     @checked
-    def __init__(self, channel_rate: str = "nonzero", *, epsilon: Positive = 1e-6, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        channel_rate: Literal["nonzero", "sigmoid"] = "nonzero",
+        *,
+        epsilon: Positive = 1e-6,
+        **kwargs: Unpack[PoolingArguments],
+    ) -> None:
         super().__init__(**kwargs)
-        self.channel_rate = check_choice("channel_rate", channel_rate, CHANNEL_RATES)
+        self.channel_rate = channel_rate
         self.epsilon = float(epsilon)
 
     def call(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None) -> tf.Tensor:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
 from common.ops.shapes import InputShape
-from common.parameters import Count, checked
+from common.parameters import Count, PoolingArguments, Unpack, checked
 from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_mean
 
 
@@ -42,7 +40,7 @@ class DeLFPooling(WeightedPooling):
     """
 
     @checked
-    def __init__(self, num_filters: Count = 512, **kwargs: Any) -> None:
+    def __init__(self, num_filters: Count = 512, **kwargs: Unpack[PoolingArguments]) -> None:
         super().__init__(**kwargs)
         self.num_filters = int(num_filters)
         self.hidden = keras.layers.Dense(num_filters, activation="relu", dtype=self.dtype, name="hidden")

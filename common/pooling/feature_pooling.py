@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
 
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, check_keras, invalid
+from common.errors import check_keras, invalid
 from common.ops.shapes import InputShape
 from common.ops.unfinished_start import UnfinishedStart
+from common.parameters import DataFormat, LayerArguments, Unpack, checked
 
 check_keras(keras)
-
-DATA_FORMATS = ("channels_last", "channels_first")
 
 
 class FeaturePooling(UnfinishedStart, keras.layers.Layer, abc.ABC):
@@ -32,11 +30,12 @@ class FeaturePooling(UnfinishedStart, keras.layers.Layer, abc.ABC):
         `[batch, channels]`, or a dictionary with that as entry "pooled". Never depends on `training`.
     """
 
-    def __init__(self, *, data_format: str | None = None, **kwargs: Any) -> None:
+    @checked
+    def __init__(self, *, data_format: DataFormat | None = None, **kwargs: Unpack[LayerArguments]) -> None:
         super().__init__(**kwargs)
         if data_format is None:
             data_format = keras.backend.image_data_format()
-        self.data_format = check_choice("data_format", data_format, DATA_FORMATS)
+        self.data_format = data_format
         self.supports_masking = True
 
     def build(self, input_shape: InputShape) -> None:

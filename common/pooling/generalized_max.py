@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
 from common.ops.shapes import InputShape
-from common.parameters import Positive, checked
+from common.parameters import PoolingArguments, Positive, Unpack, checked
 from common.pooling.weighted_pooling import WeightedPooling, shares
 
 
@@ -44,7 +42,7 @@ class GeneralizedMaxPooling(WeightedPooling):
     """
 
     @checked
-    def __init__(self, ridge: Positive = 1.0, **kwargs: Any) -> None:
+    def __init__(self, ridge: Positive = 1.0, **kwargs: Unpack[PoolingArguments]) -> None:
         super().__init__(**kwargs)
         self.ridge = float(ridge)
 

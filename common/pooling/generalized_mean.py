@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
 from common.ops.precision import in_full_precision
 from common.ops.shapes import InputShape
-from common.parameters import Positive, checked
+from common.parameters import PoolingArguments, Positive, Unpack, checked
 from common.pooling.feature_pooling import FeaturePooling
 from common.pooling.position_counts import num_positions
 
@@ -46,7 +44,12 @@ class GeneralizedMeanPooling(FeaturePooling):
 
     @checked
     def __init__(
-        self, power: Positive = 3.0, *, trainable_power: bool = True, floor: Positive = 1e-6, **kwargs: Any
+        self,
+        power: Positive = 3.0,
+        *,
+        trainable_power: bool = True,
+        floor: Positive = 1e-6,
+        **kwargs: Unpack[PoolingArguments],
     ) -> None:
         super().__init__(**in_full_precision(kwargs))
         self.initial_power = float(power)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
 from common.ops.normalization import normalize
 from common.ops.shapes import InputShape
-from common.parameters import Count, checked
+from common.parameters import Count, PoolingArguments, Unpack, checked
 from common.pooling.weighted_pooling import WeightedPooling, shares
 
 
@@ -55,7 +53,7 @@ class NetVLADPooling(WeightedPooling):
         *,
         center_regularizer: str | dict | keras.regularizers.Regularizer | None = None,
         center_constraint: str | dict | keras.constraints.Constraint | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[PoolingArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.num_clusters = int(num_clusters)

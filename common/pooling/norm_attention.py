@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
 from common.ops.shapes import InputShape
+from common.parameters import PoolingArguments, Unpack
 from common.pooling.neighborhoods import as_maps, as_positions, check_has_neighborhoods, check_window
 from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_mean
 
@@ -44,7 +43,9 @@ class NormAttentionPooling(WeightedPooling):
         InvalidInput: `window` is not odd, or larger than 1 for token sequences.
     """
 
-    def __init__(self, window: int = 3, *, stop_attention_gradient: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self, window: int = 3, *, stop_attention_gradient: bool = False, **kwargs: Unpack[PoolingArguments]
+    ) -> None:
         super().__init__(**kwargs)
         self.window = check_window("window", window)
         self.stop_attention_gradient = bool(stop_attention_gradient)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
@@ -11,7 +9,7 @@ from common.ops.distances import pairwise_distances
 from common.ops.normalization import normalize
 from common.ops.shapes import InputShape
 from common.ops.sinkhorn import balanced_transport_plan
-from common.parameters import Count, Positive, checked
+from common.parameters import Count, PoolingArguments, Positive, Unpack, checked
 from common.pooling.position_counts import num_positions
 from common.pooling.weighted_pooling import WeightedPooling, shares
 
@@ -64,7 +62,7 @@ class OptimalTransportPooling(WeightedPooling):
         prototype_initializer: str | dict | keras.initializers.Initializer = "glorot_uniform",
         prototype_regularizer: str | dict | keras.regularizers.Regularizer | None = None,
         prototype_constraint: str | dict | keras.constraints.Constraint | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[PoolingArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.num_prototypes = int(num_prototypes)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import invalid
 from common.ops.precision import in_full_precision
 from common.ops.shapes import InputShape
-from common.parameters import Count, checked
+from common.parameters import Count, PoolingArguments, Unpack, checked
 from common.pooling.feature_pooling import FeaturePooling
 from common.pooling.position_counts import static_num_positions
 
@@ -54,7 +52,7 @@ class SecondOrderPooling(FeaturePooling):
     """
 
     @checked
-    def __init__(self, attention_dim: Count = 128, **kwargs: Any) -> None:
+    def __init__(self, attention_dim: Count = 128, **kwargs: Unpack[PoolingArguments]) -> None:
         super().__init__(**in_full_precision(kwargs))
         self.attention_dim = int(attention_dim)
         branch = {"attention_dim": self.attention_dim, "dtype": self.dtype}
@@ -99,7 +97,7 @@ class SecondOrderPooling(FeaturePooling):
 class _CovarianceRows(keras.layers.Layer):
     """Features `[batch, positions, channels]` to `ROW_OUTPUTS` numbers per covariance row, `[batch, 4 * rows]`."""
 
-    def __init__(self, *, attention_dim: int, of_positions: bool, **kwargs: Any) -> None:
+    def __init__(self, *, attention_dim: int, of_positions: bool, **kwargs: Unpack[PoolingArguments]) -> None:
         super().__init__(**kwargs)
         self.of_positions = of_positions
         self.reduction = keras.layers.Dense(attention_dim, use_bias=False, dtype=self.dtype, name="reduction")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
 from common.ops.precision import in_full_precision
 from common.ops.shapes import InputShape
-from common.parameters import Count, checked
+from common.parameters import Count, PoolingArguments, Unpack, checked
 from common.pooling.feature_pooling import FeaturePooling
 from common.pooling.generalized_mean import GeneralizedMeanPooling
 
@@ -55,7 +53,7 @@ class SecondOrderAttentionPooling(FeaturePooling):
         power: float = 3.0,
         trainable_power: bool = True,
         output_initializer: str | dict | keras.initializers.Initializer = "zeros",
-        **kwargs: Any,
+        **kwargs: Unpack[PoolingArguments],
     ) -> None:
         super().__init__(**in_full_precision(kwargs))
         self.channel_reduction = int(channel_reduction)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
 from common.ops.precision import in_full_precision
+from common.parameters import PoolingArguments, Unpack
 from common.pooling.feature_pooling import FeaturePooling
 from common.pooling.position_counts import num_positions
 
@@ -23,7 +23,7 @@ class WeightedPooling(FeaturePooling):
         As the pooling says, in float32 (or float64).
     """
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Unpack[PoolingArguments]) -> None:
         super().__init__(**in_full_precision(kwargs))
 
     @abc.abstractmethod

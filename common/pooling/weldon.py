@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import invalid
 from common.ops.precision import in_full_precision
 from common.ops.shapes import InputShape
-from common.parameters import Count, CountOrZero, checked
+from common.parameters import Count, CountOrZero, PoolingArguments, Unpack, checked
 from common.pooling.feature_pooling import FeaturePooling
 from common.pooling.position_counts import num_positions, static_num_positions
 
@@ -46,7 +44,9 @@ class WeldonPooling(FeaturePooling):
     """
 
     @checked
-    def __init__(self, num_largest: Count = 3, num_smallest: CountOrZero = 3, **kwargs: Any) -> None:
+    def __init__(
+        self, num_largest: Count = 3, num_smallest: CountOrZero = 3, **kwargs: Unpack[PoolingArguments]
+    ) -> None:
         super().__init__(**in_full_precision(kwargs))
         self.num_largest = int(num_largest)
         self.num_smallest = int(num_smallest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -9,9 +10,10 @@ import tensorflow as tf
 from common.errors import check_choice, invalid
 from common.ops.normalization import normalize
 from common.ops.pair_masks import batch_labels, pair_masks
+from common.parameters import Anchors
 from common.references.reference_set import References
 
-ANCHORS = ("embeddings", "references")
+ANCHORS: tuple[str, ...] = typing.get_args(Anchors)
 
 
 class Comparison(NamedTuple):
@@ -41,7 +43,7 @@ def compare(
     sample_weight: tf.Tensor | None = None,
     *,
     normalization: str = "unit",
-    anchors: str = "embeddings",
+    anchors: Anchors = "embeddings",
 ) -> Comparison:
     """Pair a batch with a reference set, or with itself.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import check_positive, invalid
 from common.ops.pair_masks import integer_labels, is_label_matrix
 from common.ops.precision import in_full_precision
+from common.parameters import LayerArguments, Unpack, checked
 from common.references.reference_set import References
 
 
@@ -30,15 +29,16 @@ class CrossBatchMemory(keras.layers.Layer):
         >>> loss = ContrastiveLoss()(embeddings, labels, memory.references())
     """
 
+    @checked
     def __init__(
         self,
         memory_size: int,
         embedding_dim: int,
+        *,
         num_classes: int | None = None,
-        dtype: str | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
-        super().__init__(**in_full_precision({"dtype": dtype, **kwargs}))
+        super().__init__(**in_full_precision(kwargs))
         self.memory_size = check_positive("memory_size", memory_size)
         self.embedding_dim = check_positive("embedding_dim", embedding_dim)
         self.embeddings = self._state("embeddings", (memory_size, embedding_dim), self.dtype)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import invalid
 from common.ops.pair_masks import check_class_ids
-from common.parameters import Count, checked
+from common.parameters import Count, LayerArguments, Unpack, checked
 from common.references.reference_set import References
 
 PROXY_INITIALIZERS = ("he_normal", "he_normal_over_proxies")
@@ -45,11 +43,11 @@ class ProxyBank(keras.layers.Layer):
         num_classes: Count,
         proxies_per_class: Count,
         embedding_dim: Count,
-        initializer: str | dict | keras.initializers.Initializer = "he_normal",
         *,
+        initializer: str | dict | keras.initializers.Initializer = "he_normal",
         proxy_regularizer: str | dict | keras.regularizers.Regularizer | None = None,
         proxy_constraint: str | dict | keras.constraints.Constraint | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.num_classes = int(num_classes)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from common.errors import InvalidInput, invalid
 from common.retrieval import metrics
@@ -97,13 +99,13 @@ class RetrievalResult:
 
 
 def evaluate_retrieval(
-    query_embeddings: np.ndarray,
-    query_labels: np.ndarray,
-    gallery_embeddings: np.ndarray | None = None,
-    gallery_labels: np.ndarray | None = None,
+    query_embeddings: ArrayLike,
+    query_labels: ArrayLike,
+    gallery_embeddings: ArrayLike | None = None,
+    gallery_labels: ArrayLike | None = None,
     *,
     recall_at: Sequence[int] = (1, 2, 4, 8),
-    similarity: str = "euclidean",
+    similarity: Literal["euclidean", "inner_product"] = "euclidean",
     average_precision: bool = False,
     tie_bounds: bool = False,
     block_size: int = 1536,
@@ -141,15 +143,16 @@ def evaluate_retrieval(
         >>> evaluate_retrieval(np.float32([[0], [1], [5], [6]]), np.array([7, 7, 8, 8])).map_at_r
         1.0
     """
-    query_embeddings = np.asarray(query_embeddings)
+    queries, query_labels = np.asarray(query_embeddings), np.asarray(query_labels)
+    gallery = None if gallery_embeddings is None else np.asarray(gallery_embeddings)
     _check_recall_at(recall_at)
-    relevant = relevance(query_embeddings, query_labels, gallery_embeddings, gallery_labels)
-    num_relevant = _num_relevant(relevant, gallery_embeddings is None or exclude_same_row)
+    relevant = relevance(queries, query_labels, gallery, None if gallery_labels is None else np.asarray(gallery_labels))
+    num_relevant = _num_relevant(relevant, gallery is None or exclude_same_row)
     candidates = np.flatnonzero(num_relevant)
     rows = candidates if sample_queries is None else sampled_rows(candidates, sample_queries, seed)
     search = NeighborSearch(
-        query_embeddings,
-        None if gallery_embeddings is None else np.asarray(gallery_embeddings),
+        queries,
+        gallery,
         similarity=similarity,
         query_classes=relevant.query_order,
         gallery_classes=relevant.gallery_order,
@@ -175,7 +178,7 @@ def evaluate_retrieval(
         per_query=values,
         query_rows=rows,
         num_queries=len(rows),
-        num_excluded_queries=len(query_embeddings) - len(candidates),
+        num_excluded_queries=len(queries) - len(candidates),
         tie_bounds=bounds,
         sampled_from=len(candidates) if is_sample else None,
         intervals={name: interval_of_all(of, len(candidates)) for name, of in values.items() if name != "mAP"}

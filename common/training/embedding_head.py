@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import check_positive, invalid
 from common.ops.shapes import InputShape
+from common.parameters import LayerArguments, Unpack, checked
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -39,14 +38,16 @@ class EmbeddingHead(keras.layers.Layer):
         `[batch, prototypes]`; with `gives_features` also `projected_features` `[batch, channels]`.
     """
 
+    @checked
     def __init__(
         self,
         pooling: keras.layers.Layer,
         embedding_dim: int | None,
+        *,
         project_first: bool = False,
         use_bias: bool = False,
         gives_features: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.pooling = pooling

@@ -174,7 +174,11 @@ class SelfDistillation(Method):
 
         def distilled(dim: int, seed: int) -> losses.MetricLoss:
             parts = [make(size, seed + place) for place, size in enumerate((dim, *dims))]
-            given = {"weight": self.weight, "feature_weight": self.feature_weight, "temperature": self.temperature}
+            given: dict[str, Any] = {
+                "weight": self.weight,
+                "feature_weight": self.feature_weight,
+                "temperature": self.temperature,
+            }
             return losses.SelfDistillationLoss(parts, dim, inputs.num_channels, dims, start_step=self.start, **given)
 
         return distilled
@@ -230,9 +234,18 @@ class Regularizers(Method):
         space: dict[str, Any] = {"normalization": inputs.normalization}
 
         def hierarchy(dim: int, seed: int) -> losses.MetricLoss:
-            of_relations = self.hier_proxies, self.hier_neighbors, self.hier_triplets, self.hier_margin
-            of_space = self.hier_temperature, self.hier_curvature, self.hier_radius
-            return losses.HIERLoss(dim, *of_relations, *of_space, seed, **space)
+            return losses.HIERLoss(
+                dim,
+                num_proxies=self.hier_proxies,
+                num_neighbors=self.hier_neighbors,
+                triplets_per_anchor=self.hier_triplets,
+                margin=self.hier_margin,
+                temperature=self.hier_temperature,
+                curvature=self.hier_curvature,
+                radius=self.hier_radius,
+                seed=seed,
+                **space,
+            )
 
         margins = self.tcm_positive_margin, self.tcm_negative_margin
         terms: tuple[tuple[float, MakeLoss], ...] = (

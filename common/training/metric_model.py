@@ -19,6 +19,7 @@ from common.ops.normalization import normalize
 from common.ops.pair_masks import nan_unless, unchecked_labels, wrong_labels_in_one_line
 from common.ops.replicas import gather_over_replicas, num_replicas
 from common.ops.unfinished_start import warn_of_unfinished_starts
+from common.parameters import LayerArguments, Unpack
 from common.progress import write_notice
 from common.training.callback_order import Callbacks, check_callback_order
 from common.training.callbacks import labelled_batches
@@ -30,6 +31,15 @@ from common.training.gradients import (
     weighted_loss,
 )
 from common.training.optimizers import GradientTransform, ProxyRateOptimizer
+
+
+class ModelArguments(LayerArguments, total=False):
+    """What any `MetricModel` takes beside its network and its loss."""
+
+    attribute_loss: keras.layers.Layer | None
+    attribute_weight: float
+    proxy_multiplier: float
+    micro_batch: int | None
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -88,7 +98,7 @@ class MetricModel(keras.Model):
         attribute_weight: float = 0.0,
         proxy_multiplier: float = 1.0,
         micro_batch: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(**kwargs)
         if not network.built:

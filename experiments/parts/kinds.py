@@ -133,7 +133,7 @@ class Pooling(Part):
     project_first: bool = False
     vectors: int = 1
     embedding_dim: int | None = None
-    combined_with: str | None = None
+    combined_with: Literal["max", "generalized_mean"] | None = None
     counted_in_batches: tuple[str, ...] = ()
     of_class_token: bool = False
 

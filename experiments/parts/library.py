@@ -11,7 +11,7 @@ import ccp_dml.method
 import gsp_dml.method
 from common import data, losses, training
 from common.data.memory_batches import CRITERIA
-from common.parameters import Count, Distance, NotNegative, NumberRange, Positive
+from common.parameters import Anchors, Count, Distance, Normalization, NotNegative, NumberRange, Positive
 from common.training import methods
 from experiments.parts.kinds import Size
 from milbich_dml import features
@@ -301,8 +301,8 @@ def margin_loss(
     margin: NotNegative = 0.2,
     boundary: Distance = 1.2,
     boundary_per_class: bool = False,
-    anchors: str = "embeddings",
-    normalization: str = "unit",
+    anchors: Anchors = "embeddings",
+    normalization: Normalization = "unit",
 ) -> MetricLoss:
     """Margin loss with a learnable boundary.
 
@@ -320,8 +320,8 @@ def angular_loss(
     norm_penalty: NotNegative = 0.0,
     angle: Annotated[float, NumberRange(0, 60, high_included=True)] = 45.0,
     angular_weight: NotNegative = 2.0,
-    anchors: str = "embeddings",
-    normalization: str = "unit",
+    anchors: Anchors = "embeddings",
+    normalization: Normalization = "unit",
 ) -> MetricLoss:
     """Angular loss beside the N-pair loss.
 
@@ -337,7 +337,10 @@ def angular_loss(
 
 
 def recall_at_k_loss(
-    temperature: Positive = 0.01, largest_k: Count = 16, anchors: str = "embeddings", normalization: str = "unit"
+    temperature: Positive = 0.01,
+    largest_k: Count = 16,
+    anchors: Anchors = "embeddings",
+    normalization: Normalization = "unit",
 ) -> MetricLoss:
     """Recall@k surrogate, k being powers of two.
 

@@ -207,7 +207,7 @@ def build_head(config: RunSettings) -> training.EmbeddingHead | CombinedSumHead:
     if pooling.combined_with:
         from gsp_dml.combined_head import CombinedSumHead
 
-        return CombinedSumHead(layer, config.embedding_dim, pooling.combined_with)
+        return CombinedSumHead(layer, config.embedding_dim, aggregation=pooling.combined_with)
     if pooling.vectors > 1 and config.loss.features:
         received = f"{config.pooling} with --loss={config.loss}"
         expected = "a pooling whose vector is projected as a whole: a feature is a slice of it"
@@ -215,7 +215,9 @@ def build_head(config: RunSettings) -> training.EmbeddingHead | CombinedSumHead:
     if config.embedding_dim % pooling.vectors:
         raise invalid("--embedding_dim", received=config.embedding_dim, expected=f"a multiple of {pooling.vectors}")
     dim, use_bias = config.embedding_dim // pooling.vectors, config.head_start in HEAD_STARTS
-    return training.EmbeddingHead(layer, dim, pooling.project_first, use_bias, distilled)
+    return training.EmbeddingHead(
+        layer, dim, project_first=pooling.project_first, use_bias=use_bias, gives_features=distilled
+    )
 
 
 def _check_linear_layer(config: RunSettings, flag: str) -> None:

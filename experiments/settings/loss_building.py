@@ -75,7 +75,8 @@ def _loss_of_tasks(config: RunSettings, num_classes: int, dim: int) -> losses.Me
     """Build the name's loss if it is one of triplets, else the dissertation's margin loss."""
     if config.loss.part.of_triplets:
         return _base_loss(config, num_classes, dim)
-    return losses.MarginLoss(None, 0.2, 1.2, normalization=config.normalization)
+    space: dict = {"normalization": config.normalization}
+    return losses.MarginLoss(None, 0.2, 1.2, **space)
 
 
 def build_batches(config: RunSettings, labels: np.ndarray, seed: int, superclasses: np.ndarray | None = None):

@@ -6,7 +6,7 @@ import functools
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from photo_search.index.search import (
     nearest_exactly,
     reranked,
 )
-from photo_search.index.similarity import METRICS, checked_embeddings, similarities_of, stored_rows, unit_rows
+from photo_search.index.similarity import METRICS, Metric, checked_embeddings, similarities_of, stored_rows, unit_rows
 from photo_search.index.store import IndexMemory, Store
 from photo_search.index.stores import store_of
 from photo_search.index.thresholds import (
@@ -87,8 +87,8 @@ class EmbeddingIndex:
         ids: Sequence[object],
         labels: Sequence[object] | None = None,
         *,
-        metric: str = "cosine",
-        dtype: str = "float32",
+        metric: Metric = "cosine",
+        dtype: Literal["float32", "float16"] = "float32",
         model_digest: str | None = None,
         digests: Sequence[str] | None = None,
     ) -> EmbeddingIndex:
@@ -258,7 +258,7 @@ class EmbeddingIndex:
         return self._record["dim"]
 
     @property
-    def metric(self) -> str:
+    def metric(self) -> Metric:
         """The metric: cosine, inner_product or euclidean."""
         return self._record["metric"]
 

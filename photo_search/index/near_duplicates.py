@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 from common import retrieval
 from common.errors import check_choice, invalid
-from photo_search.index.similarity import ALMOST_ONE, METRICS, search_similarity, similarities_of
+from photo_search.index.similarity import ALMOST_ONE, METRICS, Metric, search_similarity, similarities_of
 
 _FIRST_DEPTH = 8  # neighbours that each row looks at first; four times as many if all of them are near
 _ROWS_AT_ONCE = 1024
@@ -69,7 +69,7 @@ def find_near_duplicates(
     embeddings: np.ndarray,
     threshold: float,
     *,
-    metric: str = "cosine",
+    metric: Metric = "cosine",
     nearest_rows: Callable[[np.ndarray, int], np.ndarray] | None = None,
 ) -> DuplicatePairs:
     """Find groups of rows, connected by pairs that reach `threshold`.

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import typing
+from typing import Literal
+
 import numpy as np
 
 from common.errors import check_choice, invalid
 
-METRICS = ("cosine", "inner_product", "euclidean")
+Metric = Literal["cosine", "inner_product", "euclidean"]
+METRICS: tuple[str, ...] = typing.get_args(Metric)
 _ROWS_AT_ONCE = 65_536
 EQUAL_UP_TO = 1e-3  # distance of equal unit rows, due to float16 or another place in a batch
 ALMOST_ONE = 0.997  # inner products of rows that near are not less, in any stored type

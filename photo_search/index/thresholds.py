@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def calibrate_threshold(
     same: np.ndarray,
     target_precision: float,
     *,
-    criterion: str = "estimate",
+    criterion: Literal["estimate", "lower"] = "estimate",
     confidence: float = 0.95,
 ) -> CalibratedThreshold:
     """Find the lowest threshold at which labelled pairs reach a precision.

@@ -12,6 +12,7 @@ from common.files import write_text
 from common.pages.markup import render
 from common.progress import progress_bar, write_notice
 from photo_search.index import EmbeddingIndex
+from photo_search.index.similarity import Metric
 from photo_search.photos.shown import data_address, shown_path, shown_text, small_picture
 
 MOST_PHOTOS = 10_000
@@ -73,7 +74,7 @@ def arranged(embeddings: np.ndarray) -> np.ndarray:
     return plane(PCA(components, random_state=0).fit_transform(embeddings))
 
 
-def _neighbors(embeddings: np.ndarray, metric: str) -> list[list[int]]:
+def _neighbors(embeddings: np.ndarray, metric: Metric) -> list[list[int]]:
     """Return the positions of each photo's nearest others on the map."""
     shown = EmbeddingIndex.build(embeddings, [str(row) for row in range(len(embeddings))], metric=metric)
     count = min(_NUM_NEIGHBORS, len(embeddings) - 1)

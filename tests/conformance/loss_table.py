@@ -25,11 +25,11 @@ ROWS = {
         2.0, 20.0, 0.4, reduction="mean_of_active", **kw
     ),
     "MultiSimilarityLoss over references": lambda **kw: losses.MultiSimilarityLoss(anchors="references", **kw),
-    "ProxyNCALoss": lambda **kw: losses.ProxyNCALoss(NUM_CLASSES, DIM, 2, **kw),
+    "ProxyNCALoss": lambda **kw: losses.ProxyNCALoss(NUM_CLASSES, DIM, proxies_per_class=2, **kw),
     "ProxyNCALoss of negatives": lambda **kw: losses.ProxyNCALoss(
         NUM_CLASSES, DIM, 2, 0.5, denominator="negatives", **kw
     ),
-    "SoftTripleLoss": lambda **kw: losses.SoftTripleLoss(NUM_CLASSES, DIM, 3, **kw),
+    "SoftTripleLoss": lambda **kw: losses.SoftTripleLoss(NUM_CLASSES, DIM, centers_per_class=3, **kw),
     "CrossBatchMemoryLoss": lambda dtype=None, **kw: losses.CrossBatchMemoryLoss(
         losses.ContrastiveLoss(0.2, 0.9, dtype=dtype, **kw), 2 * BATCH, DIM, start_step=0, dtype=dtype
     ),
@@ -43,9 +43,9 @@ ROWS = {
     "AngularLoss": lambda **kw: losses.AngularLoss(45.0, **kw),
     "HistogramLoss": lambda **kw: losses.HistogramLoss(11, **kw),
     "SignalToNoiseLoss": lambda **kw: losses.SignalToNoiseLoss(positive_margin=0.1, negative_margin=1.3, **kw),
-    "NormalizedSoftmaxLoss": lambda **kw: losses.NormalizedSoftmaxLoss(NUM_CLASSES, DIM, 0.2, **kw),
-    "ArcFaceLoss of centers": lambda **kw: losses.ArcFaceLoss(NUM_CLASSES, DIM, 0.5, 8.0, centers_per_class=2, **kw),
-    "ArcFaceLoss": lambda **kw: losses.ArcFaceLoss(NUM_CLASSES, DIM, 0.5, 8.0, **kw),
+    "NormalizedSoftmaxLoss": lambda **kw: losses.NormalizedSoftmaxLoss(NUM_CLASSES, DIM, temperature=0.2, **kw),
+    "ArcFaceLoss of centers": lambda **kw: losses.ArcFaceLoss(NUM_CLASSES, DIM, scale=8.0, centers_per_class=2, **kw),
+    "ArcFaceLoss": lambda **kw: losses.ArcFaceLoss(NUM_CLASSES, DIM, scale=8.0, **kw),
     "CircleLoss": lambda **kw: losses.CircleLoss(
         0.4, 8.0, constant_weights=False, **kw
     ),  # else not the value's gradient

@@ -21,7 +21,7 @@ def combined_head(other, data_format=None, **keywords):
     pooling_of_sums = gsp_dml.GeneralizedSumPooling(
         4, memory_size=2 * BATCH, num_iterations=FEW, data_format=data_format
     )
-    return gsp_dml.CombinedSumHead(pooling_of_sums, 5, other, **keywords)
+    return gsp_dml.CombinedSumHead(pooling_of_sums, 5, aggregation=other, **keywords)
 
 
 # Name -> constructor. The name starts with the class.

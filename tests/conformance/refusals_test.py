@@ -72,7 +72,10 @@ BINS, TASK = {"log_weights": tf.zeros([4]), "low": 1.0}, losses.MinedLoss(losses
             "draws: received 'pairs', expected one of bins, cand",
         ),
         (lambda: binned(*BATCH, **BINS, high=1.0), r"interval: received \(1.0, 1.0\), expected 0 <= low < hi"),
-        (lambda: CombinedSumHead(GeneralizedSumPooling(2), 4, "median"), "aggregation.*'median'.*generalized_mean"),
+        (
+            lambda: CombinedSumHead(GeneralizedSumPooling(2), 4, aggregation="median"),
+            "aggregation.*'median'.*generalized_mean",
+        ),
         (
             lambda: actor_loss(*2 * [tf.zeros([2, 3])], [0, 1], 1.0, "q_learning"),
             "'q_learning', expected one of ppo_a2c",

@@ -15,7 +15,7 @@ def features():
 def head_of(aggregation, **kwargs):
     prototypes = np.random.default_rng(1).normal(size=(5, 4))
     settings = {"transport_ratio": 0.3, "smoothing": 20.0, "prototype_initializer": prototypes, **kwargs}
-    return CombinedSumHead(GeneralizedSumPooling(5, **settings), 4, aggregation)
+    return CombinedSumHead(GeneralizedSumPooling(5, **settings), 4, aggregation=aggregation)
 
 
 def parts_of(head, features):
@@ -56,7 +56,7 @@ def test_without_selection_the_second_aggregation_alone_is_left(features, aggreg
 @pytest.mark.parametrize("aggregation", ["max", "generalized_mean"])
 def test_half_precision_is_that_of_the_head_and_not_of_where_it_is_rebuilt(features, aggregation):
     pooling = GeneralizedSumPooling(5, transport_ratio=0.3, smoothing=20.0, prototype_initializer="random")
-    head = CombinedSumHead(pooling, 4, aggregation, dtype="mixed_bfloat16")
+    head = CombinedSumHead(pooling, 4, aggregation=aggregation, dtype="mixed_bfloat16")
     outputs = head(features)
     rebuilt = CombinedSumHead.from_config(head.get_config())
     rebuilt(features)
@@ -81,7 +81,7 @@ def test_padding_does_not_count(features, aggregation):
 def test_the_mask_of_keras_arrives_and_keeps_padding_out_of_the_memory():
     inputs = keras.Input([None], dtype="int32")
     embedding = keras.layers.Embedding(9, 6, mask_zero=True, embeddings_initializer="uniform")
-    head = CombinedSumHead(GeneralizedSumPooling(2, memory_size=2), 4, "max")
+    head = CombinedSumHead(GeneralizedSumPooling(2, memory_size=2), 4, aggregation="max")
     model = keras.Model(inputs, head(embedding(inputs)))
     short, padded = np.array([[1, 2, 3], [4, 5, 6]]), np.array([[1, 2, 3, 0, 0], [4, 5, 6, 0, 0]])
     np.testing.assert_allclose(model(padded)["embeddings"], model(short)["embeddings"], rtol=1e-5, atol=1e-7)

@@ -20,7 +20,10 @@ PNCA = losses.ProxyNCALoss(3, 4)
             for angle in (0.0, 61.0)
         ),
         *(
-            (lambda loss=loss, margin=margin: loss(4, 2, margin), f"margin: received {margin}, expected a number in")
+            (
+                lambda loss=loss, margin=margin: loss(4, 2, margin=margin),
+                f"margin: received {margin}, expected a number in",
+            )
             for loss in (losses.ArcFaceLoss, losses.CosFaceLoss)
             for margin in (-0.1, 28.6)
         ),
@@ -90,3 +93,11 @@ def test_what_a_loss_is_not_made_of_is_named(make, message):
 def test_what_a_loss_is_not_called_with_is_named(loss, given, message):
     with pytest.raises(InvalidInput, match=message):
         loss(*given)
+
+
+def test_the_old_order_of_arguments_is_taken_with_a_warning():
+    with pytest.warns(DeprecationWarning, match="SoftTripleLoss: name .*: centers_per_class=, scale=.$") as found:
+        loss = losses.SoftTripleLoss(3, 4, 5, 10.0, margin=0.1)
+    assert (found[0].filename, loss.proxy_bank.proxies_per_class, loss.scale) == (__file__, 5, 10.0)
+    with pytest.raises(TypeError, match="positional"):
+        losses.SoftTripleLoss(3, 4, 5, centers_per_class=5)

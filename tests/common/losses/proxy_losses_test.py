@@ -39,7 +39,9 @@ def test_as_printed_it_is_of_squared_distances_to_the_other_classes(proxies_per_
     """Largest relative error in float64: 1.3e-16."""
     rng = np.random.default_rng(0)
     embeddings, labels = rng.normal(size=(8, 5)), rng.integers(0, 6, 8)
-    loss = ProxyNCALoss(6, 5, proxies_per_class, temperature=0.5, denominator="negatives", dtype="float64")
+    loss = ProxyNCALoss(
+        6, 5, proxies_per_class=proxies_per_class, temperature=0.5, denominator="negatives", dtype="float64"
+    )
     points, proxies = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (embeddings, loss.get_weights()[0]))
     classes, terms = np.repeat(np.arange(6), proxies_per_class), []
     for point, label in zip(points, labels):
@@ -67,7 +69,7 @@ def test_a_sample_without_a_reference_of_its_class_is_left_out():
 def test_sample_weights_are_those_of_kerass_cross_entropy():
     rng = np.random.default_rng(0)
     embeddings, labels, weights = rng.normal(size=(7, 3)), rng.integers(0, 4, 7), rng.uniform(0.0, 2.0, 7)
-    loss = NormalizedSoftmaxLoss(4, 3, 0.5)
+    loss = NormalizedSoftmaxLoss(4, 3, temperature=0.5)
     units = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (embeddings, np.array(loss.proxy_bank.proxies))]
     cross_entropy = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     expected = cross_entropy(labels, units[0] @ units[1].T / 0.5, sample_weight=weights)
@@ -102,7 +104,9 @@ def expected_regularization(centers):
     ("scale", "gamma", "tau", "margin"), [(20.0, 0.1, 0.2, 0.01), (17.69, 19.18, 0.0669, 0.3588), (2.0, 0.3, 5.0, 0.2)]
 )
 def test_equals_loops_over_given_references_or_its_own_centers(case, loops, scale, gamma, tau, margin):
-    loss = SoftTripleLoss(4, 2, 3, scale, gamma, tau, margin, normalization=case.normalization)
+    loss = SoftTripleLoss(
+        *(4, 2), centers_per_class=3, scale=scale, gamma=gamma, tau=tau, margin=margin, normalization=case.normalization
+    )
     references = case.references or loss.proxy_bank.references()
     expected = expected_cross_entropy(case, loops, references, scale, gamma, margin)
     if case.references is None:
@@ -111,7 +115,7 @@ def test_equals_loops_over_given_references_or_its_own_centers(case, loops, scal
 
 
 def test_coincident_centers_have_a_finite_gradient():
-    loss = SoftTripleLoss(3, 4, 5)
+    loss = SoftTripleLoss(3, 4, centers_per_class=5)
     loss.proxy_bank.proxies.assign(np.ones((15, 4)))
     with tf.GradientTape() as tape:
         value = loss(np.eye(4)[:3], np.array([0, 1, 2]))
@@ -129,14 +133,27 @@ def with_margin(cosine, margin):
 
 # How a loss is made, the scale of its logits, and what it does to the cosines of positives and of negatives.
 CROSS_ENTROPIES = [
-    *((lambda t=t, **kw: ProxyNCALoss(4, 2, 2, t, **kw), 1 / t, float, float) for t in (0.11, 0.5)),
-    *((lambda t=t, **kw: NormalizedSoftmaxLoss(4, 2, t, **kw), 1 / t, float, float) for t in (0.05, 0.5)),
     *(
-        (lambda m=m, s=s, **kw: ArcFaceLoss(4, 2, m, s, **kw), s, lambda cosine, m=m: with_margin(cosine, m), clipped)
+        (lambda t=t, **kw: ProxyNCALoss(4, 2, proxies_per_class=2, temperature=t, **kw), 1 / t, float, float)
+        for t in (0.11, 0.5)
+    ),
+    *((lambda t=t, **kw: NormalizedSoftmaxLoss(4, 2, temperature=t, **kw), 1 / t, float, float) for t in (0.05, 0.5)),
+    *(
+        (
+            lambda m=m, s=s, **kw: ArcFaceLoss(4, 2, margin=m, scale=s, **kw),
+            s,
+            lambda cosine, m=m: with_margin(cosine, m),
+            clipped,
+        )
         for m, s in ((0.5, 16.0), (0.3, 4.0), (0.0, 8.0))
     ),
     *(
-        (lambda m=m, s=s, **kw: CosFaceLoss(4, 2, m, s, **kw), s, lambda cosine, m=m: clipped(cosine) - m, clipped)
+        (
+            lambda m=m, s=s, **kw: CosFaceLoss(4, 2, margin=m, scale=s, **kw),
+            s,
+            lambda cosine, m=m: clipped(cosine) - m,
+            clipped,
+        )
         for m, s in ((0.35, 8.0), (0.0, 2.0))
     ),
 ]
@@ -180,7 +197,7 @@ def test_the_logit_falls_with_the_angle_and_its_gradient_is_finite():
 def test_of_several_centers_the_nearest_counts():
     rng = np.random.default_rng(0)
     embeddings, labels = rng.normal(size=(6, 4)), rng.integers(0, 3, 6)
-    many = ArcFaceLoss(3, 4, 0.3, 8.0, centers_per_class=2)
+    many = ArcFaceLoss(3, 4, margin=0.3, scale=8.0, centers_per_class=2)
     centers = np.asarray(many.proxy_bank.proxies).reshape(3, 2, 4)
     unit = centers / np.linalg.norm(centers, axis=2, keepdims=True)
     terms = []

@@ -117,13 +117,13 @@ def test_proxies_lie_class_by_class():
 def test_spread_of_the_initial_proxies(initializer, deviation):
     if initializer == "object":
         initializer = keras.initializers.RandomNormal(stddev=3.0, seed=1)
-    proxies = np.array(ProxyBank(250, 4, 128, initializer).proxies)
+    proxies = np.array(ProxyBank(250, 4, 128, initializer=initializer).proxies)
     np.testing.assert_allclose(proxies.std(), deviation, rtol=0.02)
 
 
 @pytest.mark.parametrize("initializer", ["he_normal", keras.initializers.Constant(2.0)])
 def test_proxy_bank_config_round_trip(initializer):
-    bank = ProxyBank(3, 2, 5, initializer)
+    bank = ProxyBank(3, 2, 5, initializer=initializer)
     again = ProxyBank.from_config(bank.get_config())
     assert again.get_config() == bank.get_config()
     if initializer != "he_normal":
@@ -139,7 +139,7 @@ def test_labels_without_a_proxy_are_refused(labels):
 
 def test_unknown_initializer_lists_the_choices():
     with pytest.raises(InvalidInput, match="received 'glorot', expected one of he_normal, he_normal_over_proxies or a"):
-        ProxyBank(3, 1, 2, "glorot")
+        ProxyBank(3, 1, 2, initializer="glorot")
 
 
 @pytest.mark.parametrize("sizes", [(0, 1, 2), (3, 0, 2), (3, 1, 0)])
