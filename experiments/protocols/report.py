@@ -214,6 +214,8 @@ def write_report(
         places.append(f"Validation curves: {folder / 'validation_curves.png'}")
         metric = methods[0].config.monitor
         reports.validation_curves(report.curves, folder / "validation_curves.png", metric=metric, title=title)
+    parts = [line for method in methods for line in method.partial_lines()]  # the terminal has them below
+    report = report._replace(explanations=[*report.explanations, *parts])
     done = {label: [*finished(runs).values()] for method in methods for label, _, runs in method.sides}
     texts = [*written(report, methods, folder, name, title, notes), write_parts(done, folder)]
     if report.before or report.rows:

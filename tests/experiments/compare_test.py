@@ -79,6 +79,9 @@ def test_a_recorded_run_is_trained_again(tmp_path, glyph_cache, tiny_network, mo
     wanted = ["--dataset=glyphs", "--loss=c2", "--pooling=gap", "--budget=smoke", "--fold=1", f"--record={study}"]
     done = run_here("experiments.fair_eval", *wanted, *places)
     assert done.returncode == 0, done.stderr
+    for kind in ("md", "tex"):  # a report of one fold has its figures
+        (report,) = (tmp_path / "runs").rglob(f"report.{kind}")
+        assert "gap fold 1 repeat 0: P@1" in report.read_text()
     again = [str(study), f"--runs_dir={tmp_path / 'again'}", places[1]]
     done = run_here(RERUN, *again)
     assert done.returncode == 0, done.stderr
