@@ -29,7 +29,7 @@ def test_a_notebook_runs(path, emoji_cache, tmp_path, monkeypatch):
     scope = {}
     text = path.read_text(encoding="utf-8").replace("labels.min() + 40", "labels.min() + 8")  # fewer emoji
     for cell in json.loads(text)["cells"]:
-        source = re.sub("epoch(s?)=[2-9][0-9]*", r"epoch\1=2", "".join(cell["source"]))
+        source = re.sub("(epochs?|_steps|_per_evaluation)=[2-9][0-9]*", r"\1=2", "".join(cell["source"]))
         with eagerly(True):
             if source.startswith("!python -m "):
                 done_here(*source.removeprefix("!python -m ").format(**scope).split())
