@@ -22,6 +22,8 @@ from experiments.rows.run_folders import config_of, deviations_of, finished, mis
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.splits import few_validation_classes, unit_label
 
+_RANKED = "MAP@R"
+
 
 class MethodReport(abc.ABC):
     """What a protocol's report says of one method's runs."""
@@ -214,6 +216,12 @@ def write_report(
         places.append(f"Validation curves: {folder / 'validation_curves.png'}")
         metric = methods[0].config.monitor
         reports.validation_curves(report.curves, folder / "validation_curves.png", metric=metric, title=title)
+    gains, picture = _class_gains(methods), folder / "classes.png"
+    if len(gains) > 1:
+        baseline, *_ = gains
+        del gains[baseline]
+        places.append(f"Gains by test class: {picture}")
+        reports.class_gains(gains, picture, baseline=baseline, metric=_RANKED)
     parts = [line for method in methods for line in method.partial_lines()]  # the terminal has them below
     report = report._replace(explanations=[*report.explanations, *parts])
     done = {label: [*finished(runs).values()] for method in methods for label, _, runs in method.sides}
@@ -221,6 +229,16 @@ def write_report(
     if report.before or report.rows:
         places.append(f"Details (--details prints them): {folder / name}.md")
     return "\n".join(text for text in [*first, *texts, *lines_of(methods), *places] if text)
+
+
+def _class_gains(methods: Sequence[MethodReport]) -> dict[str, np.ndarray]:
+    """Return the MAP@R of complete methods minus that of the first, by test class."""
+    means: dict[str, np.ndarray] = {}
+    for method in methods:
+        scored = [row.scored() for row in method.counted] if method.is_complete else []
+        if scored and all(_RANKED in row.sums for row in scored):
+            means[method.name] = np.mean([row.sums[_RANKED] / row.counts for row in scored], axis=0)
+    return {name: values - next(iter(means.values())) for name, values in means.items()}
 
 
 def written(

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from experiments.published.values import PublishedValue, published_dataset, published_table, published_value
     from experiments.reports.intervals import Interval
     from experiments.reports.plain_tables import Table
-    from experiments.reports.plots import Curve, interval_bars, mean_curve, validation_curves
+    from experiments.reports.plots import Curve, class_gains, interval_bars, mean_curve, validation_curves
     from experiments.reports.statistics import (
         ClassScores,
         class_clustered_interval,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -91,6 +92,25 @@ def validation_curves(
         axes.grid(alpha=0.3)
         axes.margins(x=0.02)
         axes.legend(loc="best", frameon=False, fontsize="small", ncols=1 if len(methods) <= 8 else 2)
+
+
+def class_gains(gains: Mapping[str, np.ndarray], path: str | os.PathLike, *, baseline: str, metric: str) -> None:
+    """Draw the gain of each method in each test class, as a PNG.
+
+    Args:
+        gains: by method, a fraction of each class `[classes]`, in the order of labels.
+        path: of the PNG.
+        baseline: the method that is subtracted.
+        metric: its name.
+    """
+    with picture(path, 8, 4) as (_, (axes,)):
+        for color, (method, values) in zip(itertools.cycle(_COLORS), gains.items()):
+            label = f"{method}: {(values > 0).sum()} of {len(values)} classes gain"
+            axes.plot(100 * values, ".", color=color, label=label)
+        axes.axhline(0, color="0.4", linewidth=0.8)
+        axes.set_xlabel("test classes, in the order of labels")
+        axes.set_ylabel(f"{metric} minus that of {baseline} (%)")
+        axes.legend(loc="best", frameon=False, fontsize="small")
 
 
 def mean_curve(runs: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray]:

@@ -56,8 +56,8 @@ def test_all_folds_of_all_methods_finish_and_are_reported(finished):
     assert first.stderr.startswith("Device: ")
     assert first.stderr.count("before training, the backbone's average features on the test set: P@1") == 4
     pictures = list((folder / "runs").rglob("*.png"))
-    assert len(pictures) == 1
-    assert pictures[0].read_bytes().startswith(b"\x89PNG")
+    assert {path.name for path in pictures} == {"validation_curves.png", "classes.png"}
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in pictures)
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from PIL import Image
 
 from common.errors import InvalidInput
 from experiments.reports import Interval, interval_bars
-from experiments.reports.plots import Curve, SweepValue, mean_curve, sweep_lines, validation_curves
+from experiments.reports.plots import Curve, SweepValue, class_gains, mean_curve, sweep_lines, validation_curves
 
 
 @pytest.fixture
@@ -40,6 +40,15 @@ def test_drawing_has_a_line_a_run_and_a_labelled_mean_a_method(tmp_path, drawn):
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("training steps", "validation P@1 (%)")
     assert axes.lines[0].get_ydata() == pytest.approx([10, 20, 30])
     assert axes.lines[0].get_color() == axes.lines[2].get_color() != axes.lines[3].get_color()
+
+
+def test_gains_by_class_are_points_in_the_order_of_classes(tmp_path, drawn):
+    gains = {"ms+gap": np.array([0.1, -0.2, 0.3]), "c1+gap": np.zeros(3)}
+    class_gains(gains, tmp_path / "classes.png", baseline="c2+gap", metric="MAP@R")
+    (axes,) = drawn[0].axes
+    assert axes.lines[0].get_ydata() == pytest.approx([10, -20, 30])
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["ms+gap: 2 of 3 classes gain", "c1+gap: 0 of 3 classes gain"]
 
 
 def test_many_methods_stay_distinguishable(tmp_path, drawn):
