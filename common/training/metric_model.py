@@ -194,8 +194,8 @@ class MetricModel(keras.Model):
             loss._allow_sum_over_batch_size = True  # of Keras 2, as in its own `compile`
         self._other_losses = dict(losses)
         self._loss_weights = {name: float(weights.get(name, 1.0)) for name in losses}
-        for name in losses:
-            self._other_means.setdefault(name, keras.metrics.Mean(name=f"{name}_loss"))
+        means = {name: keras.metrics.Mean(name=f"{name}_loss") for name in losses if name not in self._other_means}
+        self._other_means = {**self._other_means, **means}  # anew: Keras 2 exports no dictionary that has changed
 
     def get_compile_config(self) -> dict:
         """Return what `compile` was given."""
@@ -254,7 +254,9 @@ class MetricModel(keras.Model):
         if not getattr(self.network, "inputs", None):
             fix = "Wrap it: inputs = keras.Input(shape); MetricModel(keras.Model(inputs, network(inputs)), loss)."
             raise invalid("network of export", received="a subclassed model", expected="a functional one", fix=fix)
-        keras.Model(self.network.input, self(self.network.input)).export(filepath, *args, **kwargs)
+        model = keras.Model(self.network.input, self(self.network.input))
+        model(self.network.input)  # ONNX wants a model that was called
+        model.export(filepath, *args, **kwargs)
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Return normalised embeddings `[batch, dim]`."""
