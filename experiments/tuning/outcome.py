@@ -177,7 +177,7 @@ def draw_history(searches: Sequence[Search], path: pathlib.Path) -> None:
             each.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_title("Best so far (line); crosses: pruned, at their last validation", fontsize="small")
         if axes.get_legend_handles_labels()[0]:
-            axes.legend(frameon=False, fontsize="small", loc="lower right")
+            of_k.legend(*axes.get_legend_handles_labels(), frameon=False, fontsize="small")  # it has no dots to hide
 
 
 def draw_parameters(search: Search, path: pathlib.Path) -> pathlib.Path | None:
