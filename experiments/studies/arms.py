@@ -21,8 +21,10 @@ from experiments.studies.tuned_table import TunedRow, TunedTable
 
 LOSSES = ("c2", "ms")
 START = "start"  # the variant whose best weights begin all others
-_CCP: dict[str, object] = {"ccp_start": 0, "ccp_goes_back": True, "ccp_max_failures": 2}
-_IN_BATCH = [{"ccp_in_batch_weight": weight} for weight in (0.0, 0.1)]
+_CCP: dict[str, object] = {
+    **{"ccp_start": 0, "ccp_goes_back": True, "ccp_max_failures": 2},
+    "ccp_in_batch_weight": 0.1,  # alone, proxies left no pair of classes inside a small negative margin
+}
 _WITHOUT_A_PART: dict[str, dict[str, object]] = {  # of CCP
     "one problem": {"ccp_max_problems": 1},
     "random members": {"proxies_per_class": 4, "pool_size": 4},  # k-center takes all of a pool
@@ -30,7 +32,7 @@ _WITHOUT_A_PART: dict[str, dict[str, object]] = {  # of CCP
 }
 _LENGTHS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # by budget: of the start, of the arms
     "full": (
-        {"max_steps": 2000, "steps_per_evaluation": 50, "patience": 5},
+        {"max_steps": 3000, "steps_per_evaluation": 50, "plateau_patience": 4, "patience": 12},
         {"max_steps": 1500, "steps_per_evaluation": 50, "patience": 10},
     ),
     "demo": ({"max_steps": 400, "steps_per_evaluation": 50, "patience": 2},) * 2,
@@ -46,7 +48,7 @@ CLAIMS = tuple(
         *((part, f"ccp+gap, {without}", None) for part, without in zip(_PARTS, _WITHOUT_A_PART)),
     )
 )
-_SLOWER = 1 / 3  # of the learning rate: a loss that goes on has as many trials as CCP
+_PACES = (1 / 3, 1 / 9)  # of the tuned learning rate, which the start has halved several times
 
 
 class Arms(TunedTable):
@@ -91,9 +93,9 @@ class Arms(TunedTable):
 
 def _arms(loss: str, settings: dict[str, object], rate: Any) -> Iterator[TunedRow]:
     alone, ccp = f"{loss}+gap", f"{loss}+ccp+gap"
-    slower = [{"learning_rate": rate}, {"learning_rate": rate * _SLOWER}]
+    rates = [{"learning_rate": rate * pace} for pace in _PACES]
     fixed = {name: value for name, value in settings.items() if name != "learning_rate"}
-    yield TunedRow(FairRow(alone, None, f"{alone}, {START}", fixed), slower)
-    yield TunedRow(FairRow(ccp, None, alone, {**settings, **_CCP}), _IN_BATCH)
+    yield TunedRow(FairRow(alone, None, f"{alone}, {START}", fixed), rates)
+    yield TunedRow(FairRow(ccp, None, alone, {**fixed, **_CCP}), rates)
     for variant, part in _WITHOUT_A_PART.items():
-        yield TunedRow(FairRow(ccp, None, ccp, {**settings, **_CCP, **part}, variant), _IN_BATCH, ccp)
+        yield TunedRow(FairRow(ccp, None, ccp, {**fixed, **_CCP, **part}, variant), rates, ccp)

@@ -39,7 +39,7 @@ def test_arms_begin_with_the_start_and_parts_are_left_out_of_the_chosen_ccp(prep
     started = drawn_cells(lambda cell: 0.4 if cell.config.start_from is None else None)
     assert known(study, started) == {"c2+gap, start": 1, "c2+gap": 2, "c2+ccp+gap": 2}
 
-    done = drawn_cells(lambda cell: 0.5 if cell.config.ccp_in_batch_weight == 0.1 else 0.4)
+    done = drawn_cells(lambda cell: 0.5 if cell.config.learning_rate < 5e-5 else 0.4)
     parts = ("one problem", "random members", "without the proximal term")
     assert known(study, done).keys() == {
         "c2+gap, start",
@@ -51,12 +51,13 @@ def test_arms_begin_with_the_start_and_parts_are_left_out_of_the_chosen_ccp(prep
     assert len(cells) == study.num_cells == 8 * 4
     arms = [cell.config for cell in cells if cell.config.start_from is not None]
     assert {(each.start_from, each.negative_margin) for each in arms} == {("runs/c2+gap", 0.7)}
-    plain = [each for each in arms if each.method == "plain"]
-    assert sorted({each.learning_rate for each in plain}) == pytest.approx([1e-4, 3e-4])
-    of_ccp = {study_label(each) for each in arms if each.method == "ccp" and each.ccp_in_batch_weight == 0.1}
-    assert of_ccp == {(None, 6, 2e-4), (1, 6, 2e-4), (None, 4, 2e-4), (None, 6, 0.0)}
-    without = [each for each in arms if each.ccp_in_batch_weight == 0.0]
-    assert {study_label(each) for each in without} == {(None, 6, 2e-4)}
+    for method in ("plain", "ccp"):
+        rates = {each.learning_rate for each in arms if each.method == method}
+        assert sorted(rates) == pytest.approx([1e-4 / 3, 1e-4])
+    of_ccp = [each for each in arms if each.method == "ccp"]
+    chosen = {study_label(each) for each in of_ccp if each.learning_rate < 5e-5}
+    assert chosen == {(None, 6, 2e-4), (1, 6, 2e-4), (None, 4, 2e-4), (None, 6, 0.0)}
+    assert {study_label(each) for each in of_ccp if each.learning_rate > 5e-5} == {(None, 6, 2e-4)}
 
 
 def study_label(config):
