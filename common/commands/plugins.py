@@ -51,7 +51,8 @@ class Provider(NamedTuple):
 
     def of_part(self, name: str) -> Provider:
         """Return the identity of one part, whatever other parts of its file are."""
-        source = _source_of_part(sys.modules[self.plugin], name)
+        module = sys.modules.get(self.plugin)
+        source = module and _source_of_part(module, name)
         digest = f"sha256:{hashlib.sha256(source.encode()).hexdigest()}" if source else self.source
         return self._replace(source=digest, files=self.source)
 

@@ -99,9 +99,11 @@ def show(build: Callable[..., Any], study: str, **arguments: str) -> None:
 def show_claims(plan: str = "planned") -> None:
     """Print the claims of a plan beside all its recorded studies.
 
-    The tables of single studies have the lines of provenance.
+    The tables of single studies have the lines of provenance. The first plan's has the notes on all.
     """
-    print(claims_table(held_claims(recorded_studies(RECORDED, plan), plan)).as_markdown())
+    table = claims_table(held_claims(recorded_studies(RECORDED, plan), plan))
+    kept = table.notes if plan == "planned" else [note for note in table.notes if "not counted" in note]
+    print(dataclasses.replace(table, notes=kept).as_markdown())
 
 
 def markdown_of(build: Callable[..., Any], study: StudyRows, **arguments: str) -> str:
