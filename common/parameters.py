@@ -157,7 +157,8 @@ def checked(constructor: Constructor) -> Constructor:
         [name for name in kinds if kinds[name] is kind]
         for kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     )
-    named_alone = named_alone if ordered[-1] == "embedding_dim" else []
+    is_free = inspect.Parameter.VAR_POSITIONAL in kinds.values()
+    named_alone = named_alone if ordered[-1:] == ["embedding_dim"] and not is_free else []
 
     @functools.cache
     def hints() -> dict[str, Hint]:

@@ -7,6 +7,7 @@ Command: python tools/rebuild_claims.py [PAGE RESULTS]; exit code 1 on any diffe
 
 import glob
 import json
+import re
 import sys
 from collections.abc import Iterator
 
@@ -55,7 +56,8 @@ def read_study(folder: str) -> tuple[str, list[dict], np.ndarray, dict[str, np.n
         of_row = scores[f"{data}/MAP@R"][places[f"{row['config_hash']}/{row['fold']}-0"]]
         sums.setdefault(row["label"], []).append(of_row.astype(float))
     folds = rows[0]["configuration"]["num_folds"]
-    dataset = data if rows[0]["dataset"] in ("folder", "manifest") else rows[0]["dataset"].split("_clutter")[0]
+    dataset = re.split("_clutter|_on_photographs", rows[0]["dataset"])[0]
+    dataset = data if dataset in ("folder", "manifest") else dataset
     complete = {of: np.array(each) for of, each in sums.items() if len(each) == folds}
     names, family = np.unique(
         scores.get(f"{data}/families", np.arange(len(scores[f"{data}/counts"]))), return_inverse=True
@@ -196,7 +198,9 @@ def differences(page: str, folders: str, plan: str) -> list[list[str]] | None:
         shown = known.get(claim, [])
         is_same = shown[1:4] == judged and shown[4].split(";")[0] == same and shown[6:] == figures
         missing += [] if is_same else [[claim, *judged, same, *figures]]
-    return missing if studies else None
+    if studies:
+        return missing
+    return [[f"no study is in {folders}"]] if known else None
 
 
 if __name__ == "__main__":

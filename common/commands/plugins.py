@@ -209,7 +209,7 @@ def _source_of_part(module: types.ModuleType, part: str) -> str | None:
         if (each := wanted.pop()) not in kept:
             kept.add(each)
             wanted += [one for name in _named(each) for one in definitions.get(name, ())]
-    lines = text.splitlines()
+    lines = text.split("\n")  # `splitlines` knows further ends of lines than `ast`
     places = sorted(
         (min([each.lineno, *(one.lineno for one in getattr(each, "decorator_list", ()))]), each.end_lineno)
         for each in kept
@@ -222,29 +222,34 @@ def _adds_another(statement: ast.stmt, registry: str, part: str) -> bool:
     match statement:
         case ast.Expr(ast.Constant()):
             return True
-        case ast.Expr(ast.Call(ast.Attribute(ast.Name(id)), [ast.Constant(str(name)), *_])):
-            return id == registry and name != part
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name(id)), [ast.Constant(str(name)), *others], keywords)):
+            return id == registry and name != part and not any(map(_calls, [*others, *keywords]))
     return False
 
 
 def _bound(statement: ast.stmt) -> set[str]:
     """Return the names that a statement defines; none if it may do something else."""
     match statement:
-        case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
-            return {name}
+        case ast.FunctionDef(name, args) | ast.AsyncFunctionDef(name, args):
+            return set() if any(map(_calls, [*args.defaults, *filter(None, args.kw_defaults)])) else {name}
+        case ast.ClassDef(name, body=body):
+            return {name} if all(_bound(each) or isinstance(each, ast.Pass) for each in body) else set()
         case ast.Import(aliases) | ast.ImportFrom(names=aliases):
             return {each.asname or each.name.partition(".")[0] for each in aliases} - {"*"}
         case ast.Expr(ast.Constant()):
             return {""}  # a docstring
         case ast.Assign([ast.Name(name)], value) | ast.AnnAssign(ast.Name(name), value=value):
-            calls = any(isinstance(node, ast.Call) for node in ast.walk(value)) if value else False
-            return set() if calls else {name}
+            return set() if value and _calls(value) else {name}
     return set()
+
+
+def _calls(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.Call) for each in ast.walk(node))
 
 
 def _named(node: ast.AST) -> set[str]:
     """Return the names and the words of texts in a piece of source."""
-    found = [one.id if isinstance(one, ast.Name) else getattr(one, "value", "") for one in ast.walk(node)]
+    found = [getattr(one, kind, "") for one in ast.walk(node) for kind in ("id", "attr", "value")]
     return {word for text in found if isinstance(text, str) for word in re.findall(r"\w+", text)}
 
 

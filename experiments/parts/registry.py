@@ -226,8 +226,9 @@ class Registry:
 
     def tracker(self, name: str, tracker: type[TrackedRun]) -> None:
         """Add a tracker for `--tracker`, see `TRACKERS`; no result depends on it."""
-        if name in TRACKERS:
-            raise invalid("name of a tracker", received=name, expected="a new name: there is one of that name")
+        if not isinstance(tracker, type) or not issubclass(tracker, TrackedRun):
+            raise invalid(f"tracker {name}", received=tracker, expected="a subclass of TrackedRun")
+        self._check_name("tracker", name)
         TRACKERS[name] = tracker
 
     def backbone(self, name: str, constructor: Constructor) -> None:
@@ -295,9 +296,10 @@ class Registry:
         if self._provider and (not is_word or name in words):
             expected = f"lower-case letters, digits and _, and none of {', '.join(words)}"
             raise invalid(f"name of a {kind}", received=name, expected=expected)
-        known = TABLES[kind].get(name)
+        known = (TRACKERS if kind == "tracker" else TABLES[kind]).get(name)
         if known is not None:
-            there = f"{known.provider} has registered it" if known.provider else "this library has one of that name"
+            provider = getattr(known, "provider", None)
+            there = f"{provider} has registered it" if provider else "there is one of that name"
             raise invalid(f"name of a {kind}", received=name, expected=f"a new name: {there}")
 
     def _check_settings(self, name: str, settings: type[Settings]) -> None:

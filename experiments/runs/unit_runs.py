@@ -78,7 +78,8 @@ class UnitRuns:
     def check(self, units: Iterable[tuple[ExperimentConfig, int, int]]) -> None:
         """Refuse units that cannot be trained, before reading images or making folders.
 
-        Units that may have a result are skipped: `train` looks closer, and needs nothing for finished ones. Warns if a
+        Units that may have a result are skipped: `train` looks closer, and needs nothing for finished ones. With parts
+        of plug-ins, which are edited between runs, only such a result counts that was made by their source. Warns if a
         unit validates on few classes.
         """
         missing: list[ExperimentConfig] = []
@@ -86,8 +87,8 @@ class UnitRuns:
         refused: dict[ExperimentConfig, InvalidInput] = {}  # of each configuration's first unit: others say the same
         for config, fold, repeat in units:
             folder = self._dataset_dir(config)
-            pattern = f"{glob.escape(config.name)}-*/fold{fold}-repeat{repeat}/result.json"
-            if config in refused or any(folder.glob(pattern)):
+            name = self.method_dir(config).name if config.providers() else f"{glob.escape(config.name)}-*"
+            if config in refused or any(folder.glob(f"{name}/fold{fold}-repeat{repeat}/result.json")):
                 continue
             is_first = config not in missing
             missing.append(config)

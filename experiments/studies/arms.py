@@ -48,7 +48,7 @@ CLAIMS = tuple(
         *((part, f"ccp+gap, {without}", None) for part, without in zip(_PARTS, _WITHOUT_A_PART)),
     )
 )
-_PACES = (1 / 3, 1 / 9)  # of the tuned learning rate, which the start has halved several times
+_PACES = (1 / 3, 1 / 9)  # of the tuned learning rate, which a full start has halved several times
 
 
 class Arms(TunedTable):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -216,7 +217,7 @@ def _share_at_start(row: Row, best: float | None) -> float | None:
 
 def _data_set(study: StudyRows) -> str:
     row = next((row for row in study.rows if row["kind"] == TRAINING), {"dataset": ""})
-    return row["data"] if traits_of(row["dataset"]).custom else row["dataset"].partition("_clutter")[0]
+    return row["data"] if traits_of(row["dataset"]).custom else re.split("_clutter|_on_photographs", row["dataset"])[0]
 
 
 def _mean(study: StudyRows, label: str) -> float:

@@ -27,7 +27,7 @@ ROWS = {
     "MultiSimilarityLoss over references": lambda **kw: losses.MultiSimilarityLoss(anchors="references", **kw),
     "ProxyNCALoss": lambda **kw: losses.ProxyNCALoss(NUM_CLASSES, DIM, proxies_per_class=2, **kw),
     "ProxyNCALoss of negatives": lambda **kw: losses.ProxyNCALoss(
-        NUM_CLASSES, DIM, 2, 0.5, denominator="negatives", **kw
+        NUM_CLASSES, DIM, proxies_per_class=2, temperature=0.5, denominator="negatives", **kw
     ),
     "SoftTripleLoss": lambda **kw: losses.SoftTripleLoss(NUM_CLASSES, DIM, centers_per_class=3, **kw),
     "CrossBatchMemoryLoss": lambda dtype=None, **kw: losses.CrossBatchMemoryLoss(

@@ -23,8 +23,8 @@ TRACKERS: dict[str, type[TrackedRun]] = {
 
 
 def arguments_of(kind: str) -> Collection[str]:
-    """Return the names of what a tracker takes."""
-    return inspect.signature(TRACKERS[kind]).parameters
+    """Return the names of what a tracker takes, of one with `**kwargs` at least those of `TrackedRun`."""
+    return {*inspect.signature(TrackedRun).parameters, *inspect.signature(TRACKERS[kind]).parameters}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -187,11 +187,15 @@ def test_the_hash_has_the_source_of_what_is_used_and_of_nothing_else(plugin):
         ("A.more = 1", True),
         ("C = A.add(2)", True),
         ("@make\ndef late(): 1", True),
+        ("class D:\n    A.k = 3", True),
+        ("def waits(time=len([3])): 1", True),
     ],
 )
 def test_the_source_of_a_part_is_what_it_may_depend_on(tmp_path, line, of_a):
     lines = ["'of A'", "from where import A", "SIZE = 3", "HELP = 'scale', SIZE", "def make(): return A, HELP"]
     lines += ["class B:\n    x = C", "A.more = 1", "C = A.add(2)", "@make\ndef late(): 1", "LATER = A"]
+    lines += ["class D:\n    A.k = 3", "def waits(time=len([3])): 1"]
+    lines.insert(0, "'\x0c'")  # no end of a line
     lines += ["def register(registry):", "    registry.loss('a', make())", "    registry.loss('b', B)"]
     path = tmp_path / "two.py"
 

@@ -102,7 +102,7 @@ def claim(held, text):
 
 
 def test_a_verdict_needs_five_sets_and_names_the_study_it_hangs_on(tmp_path):
-    sets = {"emoji": 25, "emoji_clutter_32": 24, "cars196": 25, "mnist": 24, "cub200": 25, "inshop": 24}
+    sets = {"emoji": 25, "emoji_on_photographs": 24, "cars196": 25, "mnist": 24, "cub200": 25, "inshop": 24}
     for name, mean in sets.items():
         study(tmp_path / f"planned_{name}", {C2: 20, CCP: mean}, dataset=name)
     studies = recorded_studies(tmp_path)
