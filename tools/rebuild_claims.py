@@ -178,7 +178,7 @@ def main(page: str = "docs/results/claims.md", results: str = "docs/results/rows
 
 
 def differences(page: str, folders: str, plan: str) -> list[list[str]] | None:
-    """Return the rows of a plan that the page does not have; None: no study."""
+    """Return a plan's rows that the page lacks; None: it has no study."""
     known, missing = {line[0]: line for line in lines_of(page) if line[0] in PLANS[plan]}, []
     studies = [list(study_claims(of, plan)) for of in sorted(glob.glob(folders))]
     for claim in sorted({row[0] for rows in studies for row in rows}):

@@ -169,7 +169,10 @@ def _imported_file(path: str) -> types.ModuleType:
 
 
 def failure(what: str, error: BaseException, plugin: str = "") -> InvalidInput:
-    """Return one line on a plug-in's error, with its place in the file, or where it was raised."""
+    """Return one line on a plug-in's error, with its place.
+
+    That is the last line of the plug-in's file on the way to the error, else where it was raised.
+    """
     if isinstance(error, SyntaxError):
         place = f"{error.filename}, line {error.lineno}"
     else:

@@ -8,7 +8,7 @@ from tensorflow import keras
 from common.errors import invalid
 from common.ops.precision import in_full_precision
 from common.ops.shapes import InputShape
-from common.parameters import Count, PoolingArguments, Unpack, checked
+from common.parameters import Count, LayerArguments, PoolingArguments, Unpack, checked
 from common.pooling.feature_pooling import FeaturePooling
 from common.pooling.position_counts import static_num_positions
 
@@ -97,7 +97,7 @@ class SecondOrderPooling(FeaturePooling):
 class _CovarianceRows(keras.layers.Layer):
     """Features `[batch, positions, channels]` to `ROW_OUTPUTS` numbers per covariance row, `[batch, 4 * rows]`."""
 
-    def __init__(self, *, attention_dim: int, of_positions: bool, **kwargs: Unpack[PoolingArguments]) -> None:
+    def __init__(self, *, attention_dim: int, of_positions: bool, **kwargs: Unpack[LayerArguments]) -> None:
         super().__init__(**kwargs)
         self.of_positions = of_positions
         self.reduction = keras.layers.Dense(attention_dim, use_bias=False, dtype=self.dtype, name="reduction")

@@ -22,7 +22,9 @@ from experiments.studies.tuned_table import TunedRow, TunedTable
 LOSSES = ("c2", "ms")
 START = "start"  # the variant whose best weights begin all others
 _CCP: dict[str, object] = {
-    **{"ccp_start": 0, "ccp_goes_back": True, "ccp_max_failures": 2},
+    "ccp_start": 0,
+    "ccp_goes_back": True,
+    "ccp_max_failures": 2,
     "ccp_in_batch_weight": 0.1,  # alone, proxies left no pair of classes inside a small negative margin
 }
 _WITHOUT_A_PART: dict[str, dict[str, object]] = {  # of CCP

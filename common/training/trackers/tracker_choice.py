@@ -23,7 +23,7 @@ TRACKERS: dict[str, type[TrackedRun]] = {
 
 
 def arguments_of(kind: str) -> Collection[str]:
-    """Return the names of what a tracker takes, of one with `**kwargs` at least those of `TrackedRun`."""
+    """Return the names of what a tracker takes: at least those of `TrackedRun`."""
     return {*inspect.signature(TrackedRun).parameters, *inspect.signature(TRACKERS[kind]).parameters}
 
 
