@@ -11,7 +11,7 @@ from typing import ClassVar
 from common.data import Dataset
 from common.deployment.untrained import UntrainedNetwork
 from experiments import reports
-from experiments.protocols.report import MethodReport, trained_and_untrained
+from experiments.protocols.report import COMPARED, MethodReport, trained_and_untrained
 from experiments.published.values import DISSERTATION, dissertation_value, fair_published
 from experiments.reports.choice import StudyChoice, choice_of
 from experiments.reports.scores import Scores
@@ -21,7 +21,6 @@ from experiments.reports.verdicts import HALF_DIGIT, half_effect, published_diff
 from experiments.rows.rows import Row, collection_rows
 from experiments.settings.config import ExperimentConfig
 
-COMPARED = "MAP@R"
 _UNTRAINED = UntrainedNetwork()  # with what `dml export --backbone=...` takes for missing flags
 
 

@@ -22,7 +22,7 @@ from experiments.rows.run_folders import config_of, deviations_of, finished, mis
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.splits import few_validation_classes, unit_label
 
-_RANKED = "MAP@R"
+COMPARED = "MAP@R"
 
 
 class MethodReport(abc.ABC):
@@ -221,7 +221,7 @@ def write_report(
         baseline, *_ = gains
         del gains[baseline]
         places.append(f"Gains by test class: {picture}")
-        reports.class_gains(gains, picture, baseline=baseline, metric=_RANKED)
+        reports.class_gains(gains, picture, baseline=baseline, metric=COMPARED)
     parts = [line for method in methods for line in method.partial_lines()]  # the terminal has them below
     report = report._replace(explanations=[*report.explanations, *parts])
     done = {label: [*finished(runs).values()] for method in methods for label, _, runs in method.sides}
@@ -236,8 +236,8 @@ def _class_gains(methods: Sequence[MethodReport]) -> dict[str, np.ndarray]:
     means: dict[str, np.ndarray] = {}
     for method in methods:
         scored = [row.scored() for row in method.counted] if method.is_complete else []
-        if scored and all(_RANKED in row.sums for row in scored):
-            means[method.name] = np.mean([row.sums[_RANKED] / row.counts for row in scored], axis=0)
+        if scored and all(COMPARED in row.sums for row in scored):
+            means[method.name] = np.mean([row.sums[COMPARED] / row.counts for row in scored], axis=0)
     return {name: values - next(iter(means.values())) for name, values in means.items()}
 
 

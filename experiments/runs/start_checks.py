@@ -129,7 +129,7 @@ def check_unit(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: in
 
 
 def check_plugins(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: int) -> None:
-    """Build and call a model with parts of plug-ins on two images; refuse their errors."""
+    """Build a model with parts of plug-ins on two images; refuse errors."""
     found = [provider for kind, provider in config.providers().items() if kind not in _BEFORE_THE_MODEL]
     if not found:
         return
