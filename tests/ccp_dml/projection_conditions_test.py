@@ -3,13 +3,11 @@ import pathlib
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from ccp_dml import ChanceConstrainedLoss, choose_representatives, covering_radii
+from ccp_dml import ChanceConstrainedLoss
 from ccp_dml.projection_conditions import come_apart, fell_behind, pushed_share, started_early
 from common.losses import ContrastiveLoss, CosineContrastiveLoss, MultiSimilarityLoss
 from common.references import ProxyBank
-from common.training import FusedAdam
 
 RESULTS = pathlib.Path(__file__).parents[2] / "docs" / "results" / "rows"
 
@@ -36,15 +34,6 @@ def recorded(study):
     """Recorded runs with projection problems: row and first problem."""
     rows = map(json.loads, (RESULTS / study / "rows.jsonl").read_text(encoding="utf-8").splitlines())
     return [(row, row["extras"]["problems"]) for row in rows if row.get("extras", {}).get("problems")]
-
-
-@pytest.mark.parametrize("study", ["planned_emoji", "planned_emoji_clutter_32", "planned_cars196"])
-def test_recorded_problems_that_began_after_one_evaluation_began_early(study):
-    for row, (first, *_) in recorded(study):
-        evaluations = first["start_step"] // row["configuration"]["steps_per_evaluation"]
-        values = [first["best_before"]] * (evaluations > 0)
-        assert evaluations <= 1
-        assert started_early("MAP@R", values)
 
 
 def test_recorded_validations_of_the_late_start_had_converged_and_earlier_ones_had_not():
@@ -100,32 +89,3 @@ def test_pushed_pairs_are_those_inside_the_margin_by_a_plain_loop():
     assert pushed_share(ChanceConstrainedLoss(ContrastiveLoss(0, 0.9), bank), pools, proxies) == pytest.approx(near)
     assert pushed_share(CosineContrastiveLoss(0.3), pools, proxies) == pytest.approx(similar)
     assert pushed_share(MultiSimilarityLoss(), pools, proxies) is None
-
-
-@pytest.mark.parametrize(("negative_margin", "steps", "is_apart"), [(0.513, 45, True), (1.2, 15, False)])
-def test_a_head_that_cannot_reach_its_proxies_contracts_if_the_margin_does_not_reach_others(
-    negative_margin, steps, is_apart
-):
-    # Frozen features as those of cars: a common direction, much noise, little of the class. The proxies are members.
-    generator = np.random.default_rng(0)
-    features = generator.normal(size=16) + 0.1 * generator.normal(size=(24, 1, 16))
-    features = tf.constant((features + 0.75 * generator.normal(size=(24, 12, 16))).reshape(-1, 16), tf.float32)
-    head = tf.Variable(generator.normal(size=(16, 32)).astype(np.float32) / 4)
-    labels, bank = tf.repeat(tf.range(24), 12), ProxyBank(24, 4, 32)
-    loss, optimizer = ContrastiveLoss(0.2858, negative_margin), FusedAdam(0.02)
-
-    def pools():
-        return tf.math.l2_normalize(features @ head, axis=1).numpy().reshape(24, 12, 32)
-
-    proxies = choose_representatives(pools(), 4).embeddings
-    bank.references()
-    bank.proxies.assign(proxies.reshape(-1, 32))
-    for _ in range(steps):
-        with tf.GradientTape() as tape:
-            value = loss(features @ head, labels, bank.references())
-        optimizer.apply_gradients([(tape.gradient(value, head), head)])
-    found = pools()
-    renewed = choose_representatives(found, 4, proxies).embeddings
-    before, after = (float(covering_radii(found, of).mean()) for of in (proxies, renewed))
-    assert before < 1.2  # the former limit, of an absolute distance, is no sign of it
-    assert (come_apart(before, after, pushed_share(loss, found, proxies)) is not None) == is_apart

@@ -106,8 +106,3 @@ def test_trains_in_a_graph_and_is_saved_with_the_model():
     other = Trained()
     other.model.set_weights(trained.model.get_weights())
     np.testing.assert_array_equal(np.array(other.loss.samples), np.array(trained.loss.samples))
-
-
-def test_has_no_configuration():
-    with pytest.raises(NotImplementedError, match="rebuild it in code"):
-        Trained().loss.get_config()

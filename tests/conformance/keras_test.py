@@ -57,8 +57,6 @@ MODELS = {
 }
 WITHOUT_WEIGHTS = [name for name, make in ROWS.items() if not make().weights]
 WITH_WEIGHTS = [name for name in ROWS if name not in WITHOUT_WEIGHTS]
-# Pairs, ranks, and one that cuts its terms; `losses_test` compiles each.
-IN_ONE_MODEL = ["ContrastiveLoss", "FastAPLoss", "LiftedStructureLoss"]
 IN_METRIC_MODEL = [name for name in MODELS if name not in WITHOUT_WEIGHTS]
 
 
@@ -137,25 +135,6 @@ def steps_of_model(name, policy="float32", **settings):
     start = weights_of(model)
     model.compile(sgd(policy), **settings)
     return start, train(model)
-
-
-@functools.cache
-def steps_of_plain_model(policy="float32", **settings):
-    """Kernels before and after two steps of a plain model with a linear map for each of several losses."""
-    model = in_policy(policy, plain_model_of_several)
-    start = {name: np.array(model.get_layer(name).kernel) for name in IN_ONE_MODEL}
-    model.compile(sgd(policy), loss={name: ROWS[name]() for name in IN_ONE_MODEL}, **settings)
-    inputs, labels = batches()
-    model.fit(inputs, dict.fromkeys(IN_ONE_MODEL, labels), batch_size=BATCH, shuffle=False, verbose=0)
-    return start, {name: np.array(model.get_layer(name).kernel) for name in IN_ONE_MODEL}
-
-
-def plain_model_of_several():
-    inputs, rng = keras.Input((INPUTS,)), np.random.default_rng(2)
-    model = keras.Model(inputs, {name: keras.layers.Dense(DIM, name=name)(inputs) for name in IN_ONE_MODEL})
-    for name in IN_ONE_MODEL:
-        model.get_layer(name).kernel.assign(rng.normal(size=(INPUTS, DIM)))
-    return model
 
 
 class AddedLoss(keras.layers.Layer):
@@ -291,11 +270,6 @@ def test_one_hot_labels_are_refused_with_the_fix_at_each_door(door, dtype):
     assert f"{BATCH}, 4" in str(error.value), "the shape of the labels, not of the embeddings"
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_column_of_labels_is_taken_at_each_door(door):
-    np.testing.assert_allclose(DOORS[door](CLASSES[:, None]), DOORS[door](CLASSES), rtol=1e-5)
-
-
 @pytest.mark.parametrize("door", ["direct", "evaluate_retrieval"])
 def test_labels_of_another_length_are_refused(door):
     with pytest.raises(InvalidInput, match=rf"received .*{BATCH - 2}.*, expected .*each embedding"):
@@ -328,14 +302,6 @@ def test_a_loss_that_has_not_begun_says_so_once(start, use, tmp_path):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=message)
         uses[use]()
-
-
-def test_a_memory_that_was_used_says_nothing():
-    model = MetricModel(network(), losses.CrossBatchMemoryLoss(losses.ContrastiveLoss(), 64, DIM, start_step=1))
-    model.compile("sgd", run_eagerly=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        train(model)
 
 
 @pytest.mark.parametrize("feature", FEATURES)
@@ -374,22 +340,6 @@ def test_the_end_of_fit_gives_every_variable_its_own_average():
 
 def variables_of(model):
     return [np.array(variable) for variable in model.trainable_variables]
-
-
-@pytest.mark.parametrize("name", IN_ONE_MODEL)
-def test_plain_model_in_half_precision(name):
-    """In a graph, with the loss scaled."""
-    start, expected = steps_of_plain_model(run_eagerly=True)
-    found = steps_of_plain_model("mixed_float16")[1]
-    assert_nearly_the_same_steps(found[name], expected[name], start[name])
-
-
-@pytest.mark.parametrize("name", IN_ONE_MODEL)
-def test_plain_model_under_xla(name):
-    expected, found = (
-        steps_of_plain_model(**settings)[1] for settings in ({"run_eagerly": True}, {"jit_compile": True})
-    )
-    np.testing.assert_allclose(found[name], expected[name], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.one_in(6)

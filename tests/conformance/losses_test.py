@@ -58,16 +58,6 @@ def skip_if_drawn(loss):
         pytest.skip("a loss over drawn triplets or labels, or over one half of the batch")
 
 
-def test_computes_in_float64_under_that_policy(create):
-    keras.mixed_precision.set_global_policy("float64")
-    try:
-        loss = create()
-    finally:
-        keras.mixed_precision.set_global_policy("float32")
-    assert loss(*random_batch()).dtype == tf.float64
-    assert {tf.as_dtype(weight.dtype) for weight in loss.trainable_weights} <= {tf.float64}
-
-
 @pytest.mark.one_in(2)
 def test_an_embedding_that_is_no_number_is_seen_in_the_loss(create):
     loss, (embeddings, labels) = create(), random_batch()

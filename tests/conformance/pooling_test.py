@@ -190,20 +190,6 @@ def test_a_frozen_layer_changes_nothing_in_training(create):
         np.testing.assert_array_equal(weight, expected)
 
 
-def test_the_policy_float64_computes_in_float64(create):
-    layer = trained_layer(create, dtype="float64")
-    keras.mixed_precision.set_global_policy("float64")
-    try:
-        other = create()
-        other.build((None, HEIGHT, WIDTH, CHANNELS))
-    finally:
-        keras.mixed_precision.set_global_policy("float32")
-    other.set_weights(layer.get_weights())
-    outputs = as_list(other(tf.constant(random_maps(5), tf.float64)))
-    assert {output.dtype for output in outputs} == {tf.float64}
-    assert {tf.as_dtype(weight.dtype) for weight in other.trainable_weights} <= {tf.float64}
-
-
 def test_inputs_of_another_shape_are_named(create):
     layer = trained_layer(create)
     with pytest.raises(InvalidInput, match="a ragged tensor.*to_tensor"):

@@ -16,7 +16,6 @@ from common.references import compare
 from common.retrieval import match_sequences
 from common.training import devices
 from common.training.closed_forms import within_class_whitening
-from gsp_dml import CombinedSumHead, GeneralizedSumPooling
 from milbich_dml import (
     PolicyAdaptedSampling,
     PolicyRules,
@@ -72,10 +71,6 @@ BINS, TASK = {"log_weights": tf.zeros([4]), "low": 1.0}, losses.MinedLoss(losses
             "draws: received 'pairs', expected one of bins, cand",
         ),
         (lambda: binned(*BATCH, **BINS, high=1.0), r"interval: received \(1.0, 1.0\), expected 0 <= low < hi"),
-        (
-            lambda: CombinedSumHead(GeneralizedSumPooling(2), 4, aggregation="median"),
-            "aggregation.*'median'.*generalized_mean",
-        ),
         (
             lambda: actor_loss(*2 * [tf.zeros([2, 3])], [0, 1], 1.0, "q_learning"),
             "'q_learning', expected one of ppo_a2c",

@@ -19,8 +19,6 @@ import tensorflow as tf
 from tensorflow.python.distribute import collective_all_reduce_strategy
 
 from ccp_dml import ChanceConstrainedLoss, ChanceConstrainedModel
-from common.backbones import enable_lora, vision_transformer
-from common.backbones.low_rank import HAS_LORA
 from common.losses import ContrastiveLoss, CrossBatchMemoryLoss, MultiSimilarityLoss, ProxyNCALoss
 from common.references import ProxyBank
 from common.training import (
@@ -103,18 +101,7 @@ def embedding_model():
     return model
 
 
-def low_rank_updates():
-    keras.utils.set_random_seed(0)
-    transformer = vision_transformer("small", 8, 2, 2, 3, 3, image_size=6)
-    enable_lora(transformer, 2, train_norms=True)
-    outputs = keras.layers.GlobalAveragePooling2D()(transformer.output)
-    model = MetricModel(keras.Model(transformer.input, outputs), MultiSimilarityLoss())
-    model.compile(keras.optimizers.SGD(0.1, momentum=0.9))
-    return model
-
-
 BUILDERS = (proxies_and_memory, pooled_with_zero_shot, chance_constrained, embedding_model)
-BUILDERS += (low_rank_updates,) if HAS_LORA else ()
 MODELS = {build.__name__: build for build in BUILDERS}
 SHORT = {  # for a few steps on hosts; parts of a host's half of a batch, which has six images
     "memory_in_parts": functools.partial(proxies_and_memory, micro_batch=4),

@@ -133,28 +133,12 @@ def test_functions_xla_half_precision_and_unknown_batches_agree_with_eager(dtype
     assert loss(tf.cast(attributes, tf.float16), labels).dtype == tf.float32
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"num_classes": 1}, "num_classes"),
-        ({"embedding_dim": 0}, "embedding_dim"),
-        ({"ridge": 0.0}, "ridge"),
-        ({"logit_scale": -1.0}, "logit_scale"),
-        ({"reduction": "sum"}, "sum_of_means, mean"),
-        ({"halves": "random"}, "classes, even_odd"),
-    ],
-)
-def test_bad_arguments_are_named(arguments, message):
-    with pytest.raises(InvalidInput, match=message):
-        ZeroShotPredictionLoss(**{"num_classes": 8, "embedding_dim": 5, **arguments})
+def test_a_single_class_is_refused():
+    with pytest.raises(InvalidInput, match="num_classes"):
+        ZeroShotPredictionLoss(1, 5)
 
 
 ZERO_SHOT_HALVES_LABELS = np.repeat(np.arange(20), 6)
-
-
-def test_labels_far_above_float32_integers_are_told_apart():
-    labels = tf.constant([2**24, 2**24 + 1, 2**24, 2**24 + 1], tf.int64)
-    np.testing.assert_array_equal(half_of_classes(labels), [0, 1, 0, 1])
 
 
 def test_halves_share_no_class_and_are_balanced_for_any_batch():

@@ -2,7 +2,6 @@ import itertools
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from common.losses import MarginLoss, MinedLoss, loss_of_kind
 from common.references import References
@@ -10,7 +9,6 @@ from milbich_dml import (
     DecorrelationLoss,
     DistanceAdaptedContrastLoss,
     GroupLabelsLoss,
-    InTurnLoss,
     feature_sizes,
     feature_tasks_loss,
 )
@@ -80,15 +78,6 @@ def step(loss, embeddings, number):
     return float(loss(embeddings, LABELS))
 
 
-def test_shared_features_take_turns():
-    loss = feature_tasks_loss(disc(), {"shared": task("shared", 4)}, (5, 4), in_turn=True)
-    assert isinstance(loss.parts[0], InTurnLoss)
-    embeddings, labels = batch(9, 1)
-    values = [float(loss(embeddings, labels, training=True)) for _ in range(3)]
-    first, second = step(disc(), embeddings[:, :5], 0), step(task("shared", 4), embeddings[:, 5:], 0)
-    np.testing.assert_allclose(values, [first, second, step(disc(), embeddings[:, :5], 1)], rtol=1e-5)
-
-
 GROUPS = np.array([0, 1, 1, 0, 2, 2, 1, 0, 2])
 PLACES = np.array([8, 0, 3, 1, 5, 4, 7, 2])
 
@@ -125,24 +114,6 @@ def test_groups_see_places_and_all_other_tasks_classes(others, in_turn):
     else:
         expected = [step(disc(), embeddings[:, :4], number) for number in range(2)]
     np.testing.assert_allclose(values, np.add(expected, np.multiply(0.3, own)), rtol=1e-5)
-
-
-def test_weight_zero_leaves_the_gradient_of_the_first_slice():
-    sizes = (5, 3, 3, 3)
-    tasks = {name: task(name, 3) for name in OF_CLASSES[1:]}
-    loss = feature_tasks_loss(disc(), tasks, sizes, weight=0.0)
-    embeddings, labels = (tf.constant(part) for part in batch(14, 2))
-    with tf.GradientTape() as tape:
-        tape.watch(embeddings)
-        value = loss(embeddings, labels, training=True)
-    gradient = tape.gradient(value, embeddings).numpy()
-    first = tf.constant(embeddings[:SIZE, :5])
-    with tf.GradientTape() as tape:
-        tape.watch(first)
-        plain = disc()(first, LABELS)
-    np.testing.assert_array_equal(gradient[:SIZE, :5], tape.gradient(plain, first))
-    gradient[:SIZE, :5] = 0.0
-    assert not gradient.any()
 
 
 @pytest.mark.parametrize(

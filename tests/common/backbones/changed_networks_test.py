@@ -12,7 +12,6 @@ from common.backbones import (
     freeze_batch_norm,
     keras_hub_backbone,
     merge_lora,
-    mobilenet_v2,
     resnet10,
     vision_transformer,
 )
@@ -67,25 +66,10 @@ def test_only_what_is_above_the_cut_is_trained_and_moves_its_batch_statistics():
     assert len(frozen.trainable_variables) == 2
 
 
-def test_drop_out_below_the_cut_is_off_in_training_too():
-    images = keras.Input((4, 4, 1))
-    dropped = keras.layers.Dropout(0.5)(keras.layers.Conv2D(8, 1, name="first")(images))
-    network = keras.Model(images, keras.layers.Conv2D(2, 1, name="second")(dropped))
-    parts = cut_network(network, "second")
-    inputs = np.ones((3, 4, 4, 1), np.float32)
-    np.testing.assert_array_equal(parts(inputs, training=True), parts(inputs, training=False))
-
-
 @pytest.mark.parametrize("trained_from", ["layer9", "layer2.0.conv2", "layer3.0.bn1", "layer3.1.add", "images"])
 def test_a_name_that_is_none_and_a_place_beside_a_shortcut_are_refused(trained_from, network):
     with pytest.raises(InvalidInput, match="--trained_from.*head, or where resnet10.*layer1, layer2, layer3, layer3.1"):
         cut_network(network, trained_from)
-
-
-def test_blocks_of_a_large_network_are_places():
-    parts = cut_network(mobilenet_v2(), "features.18")
-    assert parts.lower.output.shape[-1] == 320
-    assert [layer.name for layer in parts.upper.layers if layer.weights] == ["features.18.0", "features.18.1"]
 
 
 needs_keras_3 = pytest.mark.skipif(not HAS_LORA, reason="Keras 2 has no LoRA")

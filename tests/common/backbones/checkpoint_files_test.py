@@ -261,13 +261,6 @@ def test_tensors_outside_of_their_storage(tmp_path, write, tensor):
         read_checkpoint(write(tmp_path / "file.pth", {"x": tensor}, {"0": NUMBERS.tobytes()}))
 
 
-def test_the_key_of_a_storage_is_a_text(tmp_path):
-    head = [pickled(0x1950A86A20F9469CFC6C), pickled(1001), pickled({}), pickled({}), b"\x80\x02]" + DEEP_TUPLE + b"a."]
-    (tmp_path / "file.pth").write_bytes(b"".join(head))
-    with pytest.raises(InvalidInput, match="a dictionary of tensors"):
-        read_checkpoint(tmp_path / "file.pth")
-
-
 class Hostile:
     def __reduce__(self):
         return os.mkdir, ("created",)

@@ -86,14 +86,6 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
         _read(tmp_path / "file", _Builder())
 
 
-def test_files_and_links_to_files_are_read(tmp_path):
-    (tmp_path / "a").write_bytes(b"contents")
-    (tmp_path / "b").symlink_to("a")
-    for name in ("a", "b"):
-        assert read_regular_file(str(tmp_path / name)) == contents_of(str(tmp_path / name)) == b"contents"
-        assert regular_status(str(tmp_path / name)).st_size == 8
-
-
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
@@ -117,16 +109,6 @@ def test_what_is_no_file_is_named_at_once(tmp_path, monkeypatch, path, reason):
         ):
             read(str(tmp_path / path))
     assert reason in contents_of(str(tmp_path / path))
-
-
-def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch):
-    def refuses(*arguments):
-        raise PermissionError(13, "Permission denied")
-
-    (tmp_path / "a").write_bytes(b"contents")
-    monkeypatch.setattr("builtins.open", refuses)
-    with pytest.raises(InvalidInput, match="a', expected a file that can be read .Permission denied"):
-        read_regular_file(str(tmp_path / "a"))
 
 
 def test_every_job_is_done_once_and_all_that_fail_are_named():

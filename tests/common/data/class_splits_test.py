@@ -143,9 +143,3 @@ def test_parts_share_classes_but_not_samples(dataset):
     assert not np.array_equal(samples[0], samples[2])
     assert all(getattr(dataset, part).num_classes == 16 for part in PARTS)
     assert dataset.kind == "tokens"
-
-
-def test_the_same_seed_gives_the_same_samples(dataset):
-    again, other = load_synthetic_tokens(samples_per_class=200), load_synthetic_tokens(seed=1, samples_per_class=200)
-    np.testing.assert_array_equal(again.train.inputs, dataset.train.inputs)
-    assert not np.array_equal(other.train.inputs, dataset.train.inputs)

@@ -69,11 +69,6 @@ def test_drawings_are_those_of_their_emoji(emoji_emoji):
     np.testing.assert_array_equal(found, np.stack(expected))
 
 
-def test_the_split_is_that_of_the_seed(emoji_emoji, load):
-    assert load().class_names == emoji_emoji.class_names
-    assert load(seed=1).class_names != emoji_emoji.class_names
-
-
 @pytest.fixture(scope="module")
 def photographs(tmp_path_factory):
     """Eight photographs of one grey value each, three wide ones among them."""

@@ -1,13 +1,12 @@
 import collections
-import re
 
 import numpy as np
 import pytest
 
 from common.data import contiguous_folds, glyph_drawings, glyph_scripts
 from common.data.glyph_drawings import character_families, character_name, distinct_characters, draw_glyphs
-from common.data.glyph_fonts import fonts_fingerprint, load_glyph_fonts
-from common.data.glyph_scripts import MIN_DRAWINGS, load_glyph_scripts, load_latin_glyphs, stem
+from common.data.glyph_fonts import load_glyph_fonts
+from common.data.glyph_scripts import load_glyph_scripts, load_latin_glyphs, stem
 from common.data.glyphs import load_glyphs
 
 
@@ -44,20 +43,6 @@ def test_classes_have_the_drawings_of_their_character(dataset, glyphs_cache_dir)
         np.testing.assert_array_equal(examples.inputs[examples.labels == label][..., 0], expected)
 
 
-def test_the_split_follows_the_seed(dataset, glyphs_cache_dir):
-    assert load_glyphs(cache_dir=glyphs_cache_dir).class_names == dataset.class_names
-    other = load_glyphs(cache_dir=glyphs_cache_dir, seed=1)
-    num_train = dataset.train.num_classes
-    shared = set(other.class_names[:num_train]) & set(dataset.class_names[:num_train])
-    assert 0.4 < len(shared) / num_train < 0.6
-
-
-def test_contiguous_blocks_of_training_classes_mix_letters_and_symbols(dataset):
-    is_letter = np.asarray(["LETTER" in name for name in dataset.class_names[: dataset.train.num_classes]])
-    shares = [block.mean() for block in np.array_split(is_letter, 4)]
-    assert max(shares) - min(shares) < 0.15
-
-
 @pytest.fixture(scope="module")
 def fonts():
     return load_glyph_fonts()
@@ -66,11 +51,6 @@ def fonts():
 def _ink_box(image):
     rows, columns = np.flatnonzero(image.any(axis=1)), np.flatnonzero(image.any(axis=0))
     return rows[0], rows[-1] + 1, columns[0], columns[-1] + 1
-
-
-def test_there_are_sixteen_fonts_with_latin_letters(fonts):
-    assert len({font.name for font in fonts}) == 16
-    assert all(set(range(ord("A"), ord("Z") + 1)) <= font.code_points for font in fonts)
 
 
 @pytest.mark.parametrize("size", [24, 32])
@@ -87,23 +67,6 @@ def test_ink_is_centred_inside_a_black_margin(fonts, character, size):
         assert max(bottom, right) <= size - 1
         assert abs(top - (size - bottom)) <= 1
         assert abs(left - (size - right)) <= 1
-
-
-def test_ink_is_white_and_characters_keep_their_relative_size(fonts):
-    small, capital = (fonts[0].draw(ord(character), 32) for character in "oO")
-    assert capital.max() > 240
-    small_top, small_bottom, _, _ = _ink_box(small)
-    top, bottom, _, _ = _ink_box(capital)
-    assert 0.6 < (small_bottom - small_top) / (bottom - top) < 0.9
-
-
-def test_drawings_repeat_and_differ_between_fonts(fonts):
-    drawings = {font.draw(ord("g"), 32).tobytes() for font in fonts}
-    assert len(drawings) == 16
-    assert load_glyph_fonts()[0].draw(ord("g"), 32).tobytes() in drawings
-    assert not fonts[0].draw(ord(" "), 32).any()
-    assert fonts_fingerprint() == fonts_fingerprint()
-    assert len(fonts_fingerprint()) == 12
 
 
 @pytest.fixture(scope="module")
@@ -139,30 +102,10 @@ def test_each_stage_has_scripts_of_its_own(scripts, latin):
     assert latin.train.num_classes == len(latin.class_names) > 1000
 
 
-def test_families_are_those_of_the_characters(scripts):
-    greek = {
-        scripts.class_names[label][7:]: family for label, family in zip(scripts.train.labels, scripts.train.families)
-    }
-    alphas = {family for name, family in greek.items() if re.match("GREEK (CAPITAL|SMALL) LETTER ALPHA( WITH|$)", name)}
-    assert len(alphas) == 1
-    assert not alphas & {family for name, family in greek.items() if "ALPHA" not in name}
-    assert not set(scripts.train.families) & set(scripts.test.families)
-
-
 def test_no_two_images_of_any_stage_are_equal(scripts, latin):
     images = [part.inputs for part in (scripts.train, scripts.test, latin.train, latin.test)]
     seen = {image.tobytes() for image in np.concatenate(images)}
     assert len(seen) == sum(map(len, images))
-
-
-def test_images_are_those_of_their_character(scripts, glyph_scripts_drawings):
-    for examples, label in ((scripts.train, 3), (scripts.test, 500)):
-        code_point = int(scripts.class_names[label][2:6], 16)
-        found = examples.inputs[examples.labels == label][..., 0]
-        np.testing.assert_array_equal(
-            found, glyph_scripts_drawings.images[glyph_scripts_drawings.code_points == code_point]
-        )
-        assert len(found) >= MIN_DRAWINGS
 
 
 def test_a_letter_and_its_accented_forms_are_neighbours(scripts):
@@ -179,13 +122,6 @@ def test_the_first_stage_tests_other_drawings_of_the_same_characters(latin):
     assert set(latin.train.labels) == set(latin.test.labels)
     counts = collections.Counter(latin.train.labels), collections.Counter(latin.test.labels)
     assert all(1 <= counts[1][label] <= counts[0][label] / 3 for label in counts[1])
-
-
-def test_the_order_follows_the_seed(scripts):
-    assert load_glyph_scripts(cache_dir="unused").class_names == scripts.class_names
-    other = load_glyph_scripts(cache_dir="unused", seed=1).class_names
-    assert other != scripts.class_names
-    assert set(other) == set(scripts.class_names)
 
 
 class _Font:
@@ -259,14 +195,6 @@ def test_letters_of_several_scripts_that_look_the_same_are_one_class(glyph_drawi
     assert ord(" ") not in present
     assert character_name(ord("A")) == "U+0041 LATIN CAPITAL LETTER A"
     assert character_name(0xE000) == "U+E000"
-
-
-def test_drawings_are_read_from_the_cache(glyph_drawings_drawings, glyph_drawings_cache_dir, monkeypatch):
-    monkeypatch.setattr(glyph_drawings, "_draw_all", None)
-    again = draw_glyphs(24, cache_dir=glyph_drawings_cache_dir)
-    np.testing.assert_array_equal(again.images, glyph_drawings_drawings.images)
-    (file,) = glyph_drawings_cache_dir.iterdir()
-    assert re.fullmatch(r"glyphs_v\d+_24px_[0-9a-f]{12}\.npz", file.name)
 
 
 def test_letters_with_accents_and_symbols_of_a_block_are_families():

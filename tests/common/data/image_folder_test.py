@@ -1,13 +1,11 @@
-import contextlib
 import os
 import shutil
 
 import numpy as np
 import pytest
 
-from common.data import image_folder, image_formats
+from common.data import image_folder
 from common.data.image_folder import find_image_files, load_image_folder
-from common.data.image_formats import is_image_name
 from common.errors import InvalidInput
 
 
@@ -52,16 +50,6 @@ def test_classes_may_be_nested_and_other_files_are_ignored(folder):
     assert len(dataset.train) + len(dataset.test) == 16
     assert {"Greek/character01", "Latin/character01", "class 0"} <= set(dataset.class_names)
     assert len(dataset.class_names) == 8
-
-
-def test_classes_in_one_folder_are_a_family(folder, tmp_path):
-    assert load_image_folder(str(folder)).test.families is None
-    names = [f"{alphabet}/character{number}" for alphabet in ("Greek", "Latin") for number in range(4)]
-    add(tmp_path / "nested", *(f"{name}/{image}.png" for name in names for image in (1, 2)))
-    dataset = load_image_folder(str(tmp_path / "nested"))
-    for part in (dataset.train, dataset.test):
-        alphabets = [dataset.class_names[label].split("/")[0] for label in part.labels]
-        assert [alphabets[0] == alphabet for alphabet in alphabets] == (part.families[0] == part.families).tolist()
 
 
 def test_families_stay_on_one_side_if_asked_to(folder, tmp_path):
@@ -127,18 +115,6 @@ def test_what_is_no_file_is_named_at_once(folder):
         load_image_folder(str(folder))
 
 
-def test_what_is_left_out_is_counted_in_one_line(folder, capsys):
-    load_image_folder(str(folder))
-    assert capsys.readouterr().err == ""
-    add(folder, "cover.png", *(f"class 0/{name}" for name in ("a.heic", "notes.txt", "LICENSE", ".hidden")))
-    load_image_folder(str(folder))
-    cure = "" if is_image_name("a.heic") else ", .heic 1: pip install 'deep-metric-learning[heif]'"
-    expected = f"left out: {3 if cure else 2} files (without an ending 1{cure}, .txt 1); "
-    assert capsys.readouterr().err == f"{folder}: {expected}left out: 1 image in no class folder\n"
-    find_image_files(str(folder))
-    assert capsys.readouterr().err == f"{folder}: {expected.rstrip('; ')}\n"
-
-
 def test_folders_of_systems_are_no_classes(folder, capsys):
     names = ("@eaDir/1.png", "class 1/@eaDir/1.png", "#recycle", "$RECYCLE.BIN/S-1-5", "class 2/lost+found")
     add(folder, *(f"{name}/{image}.png" for name in names for image in "12"))
@@ -160,66 +136,6 @@ def test_patterns_leave_out_files_and_folders(folder, capsys):
     assert sorted(load_image_folder(str(folder), exclude=patterns).class_names)[-2:] == ["class 4", "raw"]
     with pytest.raises(InvalidInput, match="left out: [0-9]+ by --exclude"):
         find_image_files(str(folder), exclude=("*",))
-
-
-def test_a_link_to_itself_is_an_image_that_cannot_be_read(folder, monkeypatch):
-    for name in ("self.png", "notes"):
-        (folder / "class 0" / name).symlink_to(name)
-    with pytest.raises(InvalidInput, match="self.png', expected a file that can be read .*symbolic links") as error:
-        load_image_folder(str(folder))
-    assert "notes" not in str(error.value)
-    skipped = []
-    assert len(load_image_folder(str(folder), skipped=skipped).class_names) == 6
-    assert len(skipped) == 1
-    assert len(find_image_files(str(folder))) == 13  # named when it is read
-
-
-def test_what_a_disk_does_not_show_is_named_with_all_else(folder, monkeypatch):
-    """Of network disks, looking at an entry may raise ESTALE or EIO: a folder may be behind it."""
-
-    class Entry:
-        def __init__(self, entry):
-            self.name, self.path, self.entry = entry.name, entry.path, entry
-
-        def look(self, kind):
-            if self.name in ("class 3", "1.png"):
-                raise OSError(116, "Stale file handle", self.path)
-            return kind()
-
-        def is_dir(self):
-            return self.look(self.entry.is_dir)
-
-        def is_file(self):
-            return self.look(self.entry.is_file)
-
-    scandir = os.scandir
-
-    @contextlib.contextmanager
-    def stale(path):
-        if str(path).endswith("class 3"):
-            raise OSError(116, "Stale file handle", str(path))
-        with scandir(path) as found:
-            yield map(Entry, found)
-
-    monkeypatch.setattr(image_folder.os, "scandir", stale)
-    (folder / "class 4" / "1.png").unlink()
-    (folder / "class 4" / "1.png").symlink_to("/nowhere")
-    problems = []
-    load_image_folder(str(folder), problems=problems)
-    assert len(problems) == 2
-    assert all(word in str(problems) for word in ("class 3", "Stale file handle", "class 4/1.png", "No such file"))
-    with pytest.raises(InvalidInput, match="class 3.*Stale"):
-        find_image_files(str(folder))
-
-
-def test_a_folder_of_what_is_left_out_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(image_folder, "is_image_name", lambda name: not name.endswith(".heic"))
-    monkeypatch.setattr(image_formats, "readable_formats", lambda: ("JPEG",))
-    add(tmp_path, *(f"class {number}/1.heic" for number in range(3)))
-    message = r"left out: 3 files \(.heic 3: pip install 'deep-metric-learning.heif.'"
-    for look in (load_image_folder, find_image_files):
-        with pytest.raises(InvalidInput, match=message):
-            look(str(tmp_path))
 
 
 def test_names_that_are_no_text_are_found(folder):

@@ -9,7 +9,6 @@ import tensorflow as tf
 from common.data import images
 from common.data.images import (
     CenterCrop,
-    Identity,
     JitteredCrop,
     NativeCrop,
     PublishedCodeCrop,
@@ -17,7 +16,6 @@ from common.data.images import (
     ReducedCrop,
     ThesisCrop,
     cut,
-    random_flip,
     random_resized_crop_window,
     resize,
     to_uint8,
@@ -61,10 +59,6 @@ def of_each(function, pairs, dtype):
 
 def windows(transform_window, height, width, count):
     return of_each(lambda pair: transform_window(height, width, pair), seeds(count), tf.int32)
-
-
-def flipped(image, pairs):
-    return of_each(lambda pair: random_flip(image, pair), pairs, image.dtype)
 
 
 @pytest.mark.parametrize(("height", "width"), [(256, 341), (176, 176), (40, 400), (400, 30), (20, 2000), (11, 9)])
@@ -128,21 +122,6 @@ def test_jitter_turns_the_hue_and_scales_the_brightness():
     for drawn, middle in ((hues, 0.0), (values, 1.0)):
         assert (abs(np.array(drawn) - middle) < 0.21).all()
         assert np.std(drawn) == pytest.approx(0.4 / 12**0.5, rel=0.15)
-
-
-def test_flip_happens_half_of_the_time_and_mirrors_columns():
-    found = flipped(tf.reshape(tf.range(6), [2, 3, 1]), seeds(600))
-    first_pixels = found[:, 0, 0, 0]
-    assert set(first_pixels) == {0, 2}
-    assert (first_pixels == 2).mean() == pytest.approx(0.5, abs=0.07)
-    np.testing.assert_array_equal(found[first_pixels == 2][0][..., 0], [[2, 1, 0], [5, 4, 3]])
-
-
-def test_flip_does_not_depend_on_the_window():
-    image, transform = random_image(64, 64), ThesisCrop(8)
-    window_is_low = windows(transform.window, 64, 64, 400)[:, 0] > 8
-    is_flipped = (flipped(image, seeds(400)) != image).any(axis=(1, 2, 3))
-    assert np.corrcoef(window_is_low, is_flipped)[0, 1] == pytest.approx(0, abs=0.15)
 
 
 @pytest.mark.parametrize(("shape", "filtered"), [((60, 80), True), ((25, 33), False)])
@@ -217,20 +196,6 @@ def test_only_the_crop_of_a_thin_picture_is_enlarged(crop):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kB
 
 
-def test_random_shift_moves_the_image_and_repeats_its_border():
-    image, found = random_image(12, 10, 1), set()
-    for shifted in RandomShift(2)(np.stack([image] * 40), seeds(40)).numpy():
-        matches = [
-            (down, right)
-            for down in range(-2, 3)
-            for right in range(-2, 3)
-            if (shifted == image[np.clip(np.arange(12) + down, 0, 11)][:, np.clip(np.arange(10) + right, 0, 9)]).all()
-        ]
-        assert len(matches) == 1
-        found.update(matches)
-    assert {down for down, _ in found} == {right for _, right in found} == {-2, -1, 0, 1, 2}
-
-
 def test_random_shift_never_mirrors_unless_asked():
     images = np.zeros((60, 3, 9, 1), np.uint8)
     images[:, :, 7] = 1
@@ -240,12 +205,3 @@ def test_random_shift_never_mirrors_unless_asked():
     )
     assert plain == 0
     assert 0.3 < both < 0.7
-
-
-@pytest.mark.parametrize("transform", [Identity(), RandomShift(2), RandomShift(1, flip=True)])
-def test_batches_are_transformed_like_single_images(transform):
-    images = np.stack([random_image(8, 9, 1)] * 5) + np.arange(5, dtype=np.uint8)[:, None, None, None]
-    pairs = seeds(5)
-    batch = np.asarray(transform(images, pairs))
-    for image, pair, transformed in zip(images, pairs, batch):
-        np.testing.assert_array_equal(transform(image, pair), transformed)

@@ -1,6 +1,5 @@
 import dataclasses
 import hashlib
-import itertools
 import time
 from pathlib import Path
 
@@ -76,17 +75,6 @@ def test_batches_that_are_transformed_together_have_the_bits_of_each_alone(in_me
         expected = [single(*map(tf.constant, each)).numpy() for each in zip(in_memory.inputs[indices], seeds)]
         np.testing.assert_array_equal(inputs, expected)
         np.testing.assert_array_equal(labels, LABELS[indices])
-
-
-def test_a_last_block_may_have_fewer_batches(in_memory):
-    class FewBatches:
-        batch_size, batches_per_epoch = 6, 6
-
-        def from_step(self, start_step):
-            return itertools.islice(index_batches().from_step(start_step), 18 - start_step)
-
-    found = hashes(training_batches(in_memory, FewBatches(), RandomShift(2), seed=5), 100)
-    assert found == hashes(training_batches(in_memory, index_batches(), RandomShift(2), seed=5), 18)
 
 
 class SlowWhereDark(Identity):

@@ -52,21 +52,6 @@ def test_copies_are_rgb_jpeg_with_the_shorter_side(examples, tmp_path):
     assert np.abs(grey[..., 0] - grey[..., 2]).max() <= 2
 
 
-def test_a_copy_of_a_thin_picture_is_its_middle(tmp_path):
-    pixels = np.zeros((1, 30_000, 3), np.uint8)
-    pixels[:, 14_990:15_010] = 200
-    Image.fromarray(pixels).save(tmp_path / "thin.png")
-    copy = Image.open(
-        io.BytesIO(contents_of(prepare_images(one(tmp_path / "thin.png"), str(tmp_path / "cache"), 256))[0])
-    )
-    width, height = copy.size
-    assert height == 256
-    assert 65_000 < width <= 65_500
-    middle = np.asarray(copy.crop((width // 2 - 2000, 0, width // 2 + 2000, 256)))
-    assert middle.min() > 190
-    assert np.asarray(copy.crop((0, 0, 2000, 256))).max() < 10
-
-
 def test_compressed_copies_are_smaller_and_leave_the_exact_ones_alone(tmp_path):
     ramp = np.linspace(0, 255, 60 * 90 * 3).reshape(60, 90, 3) + np.random.default_rng(0).normal(0, 9, (60, 90, 3))
     Image.fromarray(ramp.clip(0, 255).astype(np.uint8)).save(tmp_path / "photo.png")
@@ -126,14 +111,6 @@ def test_an_interrupted_preparation_makes_only_what_is_missing(examples, tmp_pat
         prepare_images(examples, str(tmp_path / "cache"), 32, copies=copies)
 
 
-def test_a_damaged_or_missing_shard_is_made_again(examples, tmp_path):
-    whole = list(prepare_images(examples, str(tmp_path), 32, copies="shards").shards)
-    for damage in (lambda path: path.write_bytes(path.read_bytes()[:-7]), Path.unlink):
-        damage(next(tmp_path.rglob("shard-*.bin")))
-        assert list(prepare_images(examples, str(tmp_path), 32, copies="shards").shards) == whole
-    assert len(list(tmp_path.rglob("shard-*.bin"))) == 1
-
-
 def test_sizes_boxes_and_changed_sources_never_mix(examples, tmp_path, write_image):
     cache = str(tmp_path / "cache")
     boxed = Examples(labels=examples.labels, paths=examples.paths, boxes=np.array([[1, 2, 5, 8]] * 4))
@@ -148,22 +125,6 @@ def test_sizes_boxes_and_changed_sources_never_mix(examples, tmp_path, write_ima
     versions.append(prepare_images(examples.subset([0]), cache, 32))
     paths = [path for version in versions for path in version.paths]
     assert len(set(paths)) == len(paths)
-
-
-def test_an_image_exchanged_in_place_or_of_the_same_name_is_prepared_anew(tmp_path):
-    """Of equal size, and with the time of modification set back: `cp --preserve` and `rsync --times` do so."""
-    path, other = tmp_path / "image.bmp", tmp_path / "other" / "image.bmp"
-    other.parent.mkdir()
-    Image.new("RGB", (20, 20), (0, 0, 200)).save(other)
-    Image.new("RGB", (20, 20), (200, 0, 0)).save(path)
-    times = os.stat(path)
-    first = prepare_images(one(path), str(tmp_path / "cache"), 10)
-    Image.new("RGB", (20, 20), (0, 200, 0)).save(path)
-    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert (os.stat(path).st_size, os.stat(path).st_mtime_ns) == (times.st_size, times.st_mtime_ns)
-    others = [prepare_images(one(each), str(tmp_path / "cache"), 10) for each in (path, other)]
-    colours = [np.asarray(Image.open(prepared.paths[0])).mean(axis=(0, 1)) for prepared in (first, *others)]
-    np.testing.assert_allclose(colours, [(200, 0, 0), (0, 200, 0), (0, 0, 200)], atol=4)
 
 
 def test_boxes_are_cut_out_and_clipped(tmp_path, write_image):

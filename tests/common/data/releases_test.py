@@ -1,7 +1,5 @@
 """Published photographs in the layouts of their releases."""
 
-import os
-
 import numpy as np
 import pytest
 import scipy.io
@@ -11,7 +9,7 @@ from common.data.cars196 import load_cars196
 from common.data.cub200 import load_cub200
 from common.data.image_formats import Reading
 from common.data.in_shop import load_in_shop
-from common.data.official_files import existing_files, read_integer, read_rows
+from common.data.official_files import read_rows
 from common.data.stanford_online_products import load_stanford_online_products
 from common.errors import InvalidInput
 
@@ -73,18 +71,6 @@ def test_the_development_kit_gives_the_same_images_and_split(release, kit, place
     assert {path.split("/")[-2] for path in from_kit.train.paths} == {"cars_train", "cars_test"}
     (release / "cars_annos.mat").unlink()
     assert len(load_cars196(str(release)).train) == 196
-
-
-def test_what_the_development_kit_lacks_is_named(tmp_path, kit):
-    (kit / "cars_test" / "00003.jpg").rename(kit / "cars_test" / "elsewhere.jpg")
-    with pytest.raises(InvalidInput, match="withlabels.mat, annotation 3.*cars_test/00003.jpg"):
-        load_cars196(str(tmp_path))
-    (kit / "cars_test_annos_withlabels.mat").unlink()
-    with pytest.raises(InvalidInput, match="cars_test_annos_withlabels.mat"):
-        load_cars196(str(tmp_path))
-    save(kit / "cars_test_annos_withlabels.mat", CARS196_ROWS)
-    with pytest.raises(InvalidInput, match="cars_test_annos_withlabels.mat.*no field fname"):
-        load_cars196(str(tmp_path))
 
 
 def test_first_98_classes_train_whatever_the_test_flag(release):
@@ -334,31 +320,6 @@ def test_rows_keep_blanks_in_the_last_column_and_skip_empty_lines(tmp_path):
     rows = read_rows(str(path), num_columns=2, num_header_lines=1)
     assert [columns for _, columns in rows] == [["1", "a b.jpg"], ["2", "c.jpg"]]
     assert rows[1][0].endswith("list.txt, line 4")
-
-
-def test_rows_of_a_folder_or_a_missing_file_are_refused(tmp_path):
-    for path in (tmp_path, tmp_path / "nowhere.txt"):
-        with pytest.raises(InvalidInput, match="annotation file"):
-            read_rows(str(path), num_columns=1)
-
-
-def test_integers():
-    assert read_integer("a.txt, line 1", "12", 1) == 12
-    assert read_integer("a.txt, line 1", np.uint8(12), 1, 12) == 12
-    for wrong in ("1.5", "", "-1", "13"):
-        with pytest.raises(InvalidInput, match="a.txt, line 1"):
-            read_integer("a.txt, line 1", wrong, 0, 12)
-
-
-def test_existing_files_looks_once_into_every_folder(tmp_path, monkeypatch):
-    for name in ("1.jpg", "2.jpg"):
-        (tmp_path / name).write_text("")
-    looks = []
-    real = os.listdir
-    monkeypatch.setattr(os, "listdir", lambda path: looks.append(path) or real(path))
-    paths = existing_files(str(tmp_path), ["1.jpg", "2.jpg"], ["line 1", "line 2"])
-    assert list(paths) == [str(tmp_path / "1.jpg"), str(tmp_path / "2.jpg")]
-    assert len(looks) == 1
 
 
 @pytest.mark.parametrize("data_dir", [None, "nowhere", "."])

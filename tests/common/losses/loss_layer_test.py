@@ -99,12 +99,6 @@ def test_a_loss_at_the_end_of_a_functional_model():
     assert model([EMBEDDINGS, LABELS]) == MultiSimilarityLoss()(EMBEDDINGS, LABELS)
 
 
-def test_a_direct_call_with_one_hot_labels_names_the_order_of_arguments():
-    advice = r"\(6, 4\) as y_true, \(6, 3\) as y_pred.*In a call of your own: loss\(embeddings, labels\)"
-    with pytest.raises(InvalidInput, match=advice):
-        MultiSimilarityLoss()(EMBEDDINGS, np.eye(3)[LABELS])
-
-
 def test_a_loss_with_a_step_counter_is_not_computed_twice():
     def gradient(loss):
         embeddings = tf.constant(EMBEDDINGS)

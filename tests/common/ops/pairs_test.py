@@ -248,25 +248,6 @@ def test_near_duplicates_are_told_apart():
     np.testing.assert_allclose(nearest_squared_distances(points, points[:1]), [0.0, 1e-8, 9e-8], rtol=1e-4)
 
 
-def test_functions_xla_batches_and_unknown_sizes_agree():
-    rng = np.random.default_rng(5)
-    points = rng.normal(size=(3, 20, 4)).astype(np.float32)
-    initial = rng.normal(size=(3, 2, 4)).astype(np.float32)
-    expected = [greedy_oracle(p, 6, i) for p, i in zip(points, initial)]
-
-    def pick(points, initial):
-        return greedy_k_center(points, 6, initial)
-
-    unknown = [tf.TensorSpec([None, None, 4]), tf.TensorSpec([None, None, 4])]
-    for function in (
-        pick,
-        tf.function(pick),
-        tf.function(pick, input_signature=unknown),
-        tf.function(pick, jit_compile=True),
-    ):
-        np.testing.assert_array_equal(function(tf.constant(points), tf.constant(initial)), expected)
-
-
 @pytest.mark.parametrize("spoiler", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("compiled", [False, True])
 def test_points_that_are_not_finite_come_last_and_none_is_picked_twice(spoiler, compiled):

@@ -14,12 +14,6 @@ DISTANCES_X = np.array([[0.0, 0.0], [3.0, 4.0], [1.0, 0.0]])
 Y = np.array([[3.0, 4.0], [0.0, 1.0]])
 
 
-def test_distances_values_by_hand():
-    np.testing.assert_allclose(pairwise_squared_distances(DISTANCES_X, Y), [[25, 1], [0, 18], [20, 2]], rtol=1e-12)
-    np.testing.assert_allclose(pairwise_distances(DISTANCES_X, Y), np.sqrt([[25, 1], [0, 18], [20, 2]]), rtol=1e-12)
-    np.testing.assert_allclose(pairwise_inner_products(DISTANCES_X, Y), [[0, 0], [25, 4], [3, 0]], rtol=1e-12)
-
-
 def test_leading_dimensions_are_batches():
     x, y = np.random.default_rng(0).normal(size=(2, 3, 4, 5)), np.random.default_rng(1).normal(size=(2, 3, 6, 5))
     expected = np.linalg.norm(x[..., :, None, :] - y[..., None, :, :], axis=-1)

@@ -66,12 +66,6 @@ def test_unit_norm_and_zero_residuals():
     assert np.all(np.isfinite(tape.gradient(pooled, tokens)))
 
 
-def test_every_position_takes_part_alike():
-    layer, _ = built(3, 5)
-    weights = layer.spatial_weights(np.random.default_rng(1).normal(size=(2, 12, 5)))
-    np.testing.assert_allclose(weights, 1 / 12, rtol=1e-12)
-
-
 def clip(vectors):
     return vectors / np.maximum(1.0, np.linalg.norm(vectors, axis=-1, keepdims=True))
 

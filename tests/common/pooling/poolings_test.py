@@ -150,8 +150,6 @@ def test_large_powers_and_features_neither_overflow_nor_vanish():
     np.testing.assert_allclose(pooled, generalized_mean_twin(tokens.astype(np.float64), 20.0, 1e-6), rtol=1e-5)
 
 
-keras = tf.keras
-
 POOLINGS = {
     GlobalAveragePooling: lambda x: x.mean(axis=0),
     GlobalMaxPooling: lambda x: x.max(axis=0),
@@ -180,14 +178,6 @@ def test_masked_positions_do_not_count(pooling_class):
     expected = [POOLINGS[pooling_class](x[m]) if m.any() else np.zeros(5) for x, m in zip(tokens, mask)]
     spoiled = np.where(mask[..., None], tokens, np.nan)
     np.testing.assert_allclose(pooling_class()(spoiled, mask=mask), expected, rtol=1e-6, atol=1e-6)
-
-
-def test_a_mask_comes_along_from_an_embedding_layer():
-    embedding = keras.layers.Embedding(5, 3, mask_zero=True)
-    tokens = np.array([[1, 2, 0, 0], [4, 0, 0, 0]])
-    table = np.asarray(embedding(tokens))
-    expected = [table[0, :2].mean(axis=0), table[1, 0]]
-    np.testing.assert_allclose(GlobalAveragePooling()(embedding(tokens)), expected, rtol=1e-6)
 
 
 def test_half_precision_is_averaged_in_float32():

@@ -4,8 +4,8 @@ import tensorflow as tf
 
 from common.errors import InvalidInput
 from common.pooling.feature_pooling import FeaturePooling, masked_max, masked_mean
-from common.pooling.neighborhoods import as_maps, as_positions, check_has_neighborhoods, check_window
-from common.pooling.position_counts import num_positions, static_num_positions
+from common.pooling.neighborhoods import as_maps, as_positions
+from common.pooling.position_counts import static_num_positions
 from common.pooling.weighted_pooling import shares
 
 
@@ -25,14 +25,6 @@ def test_positions_run_row_by_row_in_both_layouts():
     np.testing.assert_array_equal(Positions(data_format="channels_first")(expected)[0], expected)
 
 
-def test_masks_are_flattened_like_features():
-    mask = np.zeros((2, 3, 4), bool)
-    mask[1, 2, 1] = True
-    positions, flat = Positions()(np.zeros((2, 3, 4, 5), np.float32), mask=mask)
-    assert positions.shape == (2, 12, 5)
-    assert np.argwhere(flat.numpy()).tolist() == [[1, 9]]
-
-
 def test_masked_reductions_ignore_what_is_masked():
     features = np.array([[[1.0], [5.0], [np.nan]], [[-3.0], [np.nan], [np.nan]], [[np.nan]] * 3])
     mask = np.isfinite(features[..., 0])
@@ -49,13 +41,6 @@ def test_the_interface_cannot_be_made_and_bad_shapes_are_named():
         Positions().num_channels((4, 5, None))
     with pytest.raises(InvalidInput, match="channels_last, channels_first"):
         Positions(data_format="NHWC")
-
-
-def test_counts_by_hand():
-    features = tf.zeros([2, 3, 5])
-    np.testing.assert_array_equal(num_positions(features), [[3.0]])
-    mask = tf.constant([[True, True, False], [False, False, False]])
-    np.testing.assert_array_equal(num_positions(features, mask), [[2.0], [0.0]])
 
 
 def test_shapes():
@@ -83,19 +68,6 @@ def test_unknown_sizes():
     values = tf.reshape(tf.range(24.0), [2, 6, 2])
     maps = as_maps_of_unknown_size(values, tf.zeros([2, 3, 2, 5]))
     np.testing.assert_array_equal(maps, np.reshape(values, (2, 3, 2, 2)))
-
-
-@pytest.mark.parametrize("size", [0, 2, -1, 1.5])
-def test_window_is_odd(size):
-    with pytest.raises(InvalidInput, match="width: received .*, expected an odd integer"):
-        check_window("width", size)
-
-
-def test_tokens_only_with_a_window_of_one():
-    check_has_neighborhoods((None, 4, 5), "width", 1)
-    check_has_neighborhoods((None, 2, 2, 5), "width", 3)
-    with pytest.raises(InvalidInput, match="use width=1"):
-        check_has_neighborhoods((None, 4, 5), "width", 3)
 
 
 def test_shares_by_hand():

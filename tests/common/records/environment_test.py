@@ -64,16 +64,6 @@ def test_the_repository_around_an_installation_has_no_say(checkout, monkeypatch)
     assert commit_of(checkout) is None
 
 
-def test_threads_and_vector_instructions_are_stated(monkeypatch):
-    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "3")
-    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
-    found = environment()
-    assert (found["threads"], found["onednn"]) == (3, "0")
-    assert all(isinstance(name, str) for name in found["vector_instructions"] or [])
-    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "many")
-    assert environment()["threads"] is None
-
-
 def test_sessions_add_up_also_with_older_ones(monkeypatch):
     now, of_processor = iter([0.0, 10.0, 100.0, 105.0, 200.0, 201.0]), iter([7.0, 25.0, 1.0, 3.0, 0.0, 1.0])
     monkeypatch.setattr("time.monotonic", lambda: next(now))

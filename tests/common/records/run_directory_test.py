@@ -7,7 +7,6 @@ import pytest
 
 from common.errors import InvalidInput
 from common.files import DamagedFile, read_arrays, read_json, write_arrays, write_json
-from common.records.environment import environment
 from common.records.run_directory import RunDirectory
 from tests.common.files.huge_array import state_huge_array
 from tests.support.command_line import run_program
@@ -62,22 +61,6 @@ def test_a_truncated_result_is_read_from_its_copy_and_without_one_counts_as_unfi
     (run.path / "result.json").unlink()  # somebody wants it run again
     (run.path / "result.copy.json").write_text(text)
     assert run.read_result() is None
-
-
-def test_every_result_says_where_it_was_made(tmp_path):
-    run = RunDirectory(tmp_path, {})
-    run.write_result({}, {}, [])
-    old = run.read_result()
-    found = old["environment"]
-    assert found == environment()
-    assert found["tensorflow"] in found["stack"]
-    assert found["cores"] >= 1
-    for name in ("version", "commit"):  # results of before versions were kept are read
-        assert name in found
-        del found[name]
-    for path in (tmp_path / "result.json", tmp_path / "result.copy.json"):
-        path.write_text(json.dumps(old))
-    assert run.read_result() == old
 
 
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path):

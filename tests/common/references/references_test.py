@@ -89,17 +89,6 @@ def test_gradient_stops_at_the_memory():
     assert memory.trainable_weights == []
 
 
-def test_half_precision_is_held_as_float32():
-    memory = CrossBatchMemory(2, 1)
-    memory.enqueue(tf.constant([[0.1], [0.2]], tf.float16), tf.constant([0, 1]))
-    assert memory.references().embeddings.dtype == tf.float32
-
-
-def test_cross_batch_memory_config_round_trip():
-    config = CrossBatchMemory(7, 3).get_config()
-    assert CrossBatchMemory.from_config(config).get_config() == config
-
-
 keras = tf.keras
 
 
@@ -140,9 +129,3 @@ def test_labels_without_a_proxy_are_refused(labels):
 def test_unknown_initializer_lists_the_choices():
     with pytest.raises(InvalidInput, match="received 'glorot', expected one of he_normal, he_normal_over_proxies or a"):
         ProxyBank(3, 1, 2, initializer="glorot")
-
-
-@pytest.mark.parametrize("sizes", [(0, 1, 2), (3, 0, 2), (3, 1, 0)])
-def test_sizes_of_zero_are_refused(sizes):
-    with pytest.raises(InvalidInput, match="received 0, expected a whole number greater than 0"):
-        ProxyBank(*sizes)

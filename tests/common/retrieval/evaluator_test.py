@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from common.errors import InvalidInput
 from common.retrieval import combine_embeddings, evaluate_retrieval
@@ -195,10 +194,6 @@ def test_labels_of_mixed_and_unlimited_size():
     assert mixed.precision_at_1 == 0.0
     huge = evaluate_retrieval(queries, [10**30, 10**30 + 1], gallery, [10**30, 10**30 + 1])
     assert huge.precision_at_1 == 1.0
-
-
-def test_tensors_are_accepted():
-    assert evaluate_retrieval(tf.constant([[0.0], [1.0]]), tf.constant([3, 3])).map_at_r == 1.0
 
 
 @pytest.mark.parametrize("row_search_fraction", [1 / 32, 2.0])

@@ -83,12 +83,6 @@ def test_opis_equals_loops_over_classes(case):
     assert operating_point_inconsistency(*arrays, false_match=(low, high), verification=found) == opis
 
 
-def test_opis_is_zero_if_a_threshold_means_the_same_for_each_class():
-    corners = np.repeat(np.eye(4), 3, axis=0)
-    assert operating_point_inconsistency(corners, np.repeat(np.arange(4), 3)) == 0.0
-    assert operating_point_inconsistency(corners, np.repeat(np.arange(4), 3), false_match=(0.0, 0.0)) == 0.0
-
-
 def test_labels_without_both_kinds_of_pairs_are_refused():
     points = np.eye(3)
     with pytest.raises(InvalidInput, match="0 pairs of one class and 3 of different"):

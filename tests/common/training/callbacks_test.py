@@ -166,18 +166,6 @@ def test_hits_of_all_batches_over_queries_of_all_batches(shape):
     assert float(metric.result()) == 0.0
 
 
-def test_under_xla_and_in_half_precision():
-    metric, (labels, embeddings) = InBatchPrecision(), batch(0)
-
-    @tf.function(jit_compile=True)
-    def update(labels, embeddings):
-        metric.update_state(labels, embeddings)
-
-    update(tf.constant(labels), tf.cast(embeddings, tf.float16))
-    hits, queries = hits_and_queries(labels, embeddings)
-    assert float(metric.result()) == pytest.approx(hits / queries)
-
-
 def test_a_batch_without_pairs_counts_nothing():
     metric = InBatchPrecision()
     metric.update_state(np.arange(3), np.ones((3, 2), np.float32))

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.losses import ProxyAnchorLoss
-from common.training import FusedAdam, FusedAdamW, MetricModel
+from common.training import FusedAdam, FusedAdamW
 from common.training.gradients import apply_gradients
 from tests.common.training.adam_formula import adam_by_hand
 from tests.support.samples import sampled
@@ -153,14 +152,6 @@ def test_steps_in_one_function_have_their_own_bias_correction(how):
     assert_moved_alike([v.numpy() for v in variables], trained(FusedAdam(**PLAIN), steps), 1e-7)
 
 
-def test_variables_of_two_types():
-    variables = [tf.Variable(starts()[0]), tf.Variable(starts("float64")[0])]
-    step = stepper(FusedAdam(**PLAIN), variables, "graph")
-    for gradients in gradients_of():
-        step(tf.constant(gradients[0]), tf.constant(gradients[0], tf.float64))
-    np.testing.assert_allclose(*variables, rtol=0, atol=1e-6 * np.abs(variables[1].numpy()).max())
-
-
 @sampled(
     "pair, how, case",
     PAIRS,
@@ -203,22 +194,3 @@ def scaled_step(optimizer, variables, how):
         apply_gradients(optimizer, list(gradients), variables)
 
     return step if how == "eager" else tf.function(step, autograph=False)
-
-
-def test_a_file_has_the_optimiser_with_its_state(tmp_path):
-    """`FusedAdam` is that of `conformance/keras_test`."""
-    labels = np.repeat(np.arange(3), 2)
-    inputs = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
-    network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4, kernel_initializer="orthogonal")])
-    model = MetricModel(network, ProxyAnchorLoss(3, 4, initializer=keras.initializers.Ones()), proxy_multiplier=10.0)
-    model.compile(FusedAdamW(**PLAIN), run_eagerly=True)
-    fit = {"batch_size": 6, "shuffle": False, "verbose": 0}
-    model.fit(inputs, labels, epochs=3, **fit)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert type(loaded.optimizer) is type(loaded.proxy_optimizer) is FusedAdamW
-    assert loaded.optimizer.get_config() == model.optimizer.get_config()
-    for trained_on in (model, loaded):
-        trained_on.fit(inputs, labels, epochs=2, **fit)
-    for one, other in zip(model.weights, loaded.weights, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)

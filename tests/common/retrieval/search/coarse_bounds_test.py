@@ -74,18 +74,6 @@ def test_no_pair_is_dismissed_at_its_own_similarity(scene, dim):
     assert (slack.lower(query, item, upper) <= exact.ravel()).all()
 
 
-@needs_float32_sums
-def test_bounds_are_a_hundredth_wide():
-    """Of unit vectors around no point in particular, where a similarity is about -1 in squares of their scale."""
-    queries, gallery = (SCENES["unit"](np.random.default_rng(seed).standard_normal((200, 128))) for seed in range(2))
-    left, right, coarse, _, exact = sides_of(np.float32(queries), np.float32(gallery))
-    upper = upper_of_patterns(right.bounds[0].patterns(left.bounds[0])).T
-    query, item = np.indices(exact.shape).reshape(2, -1)
-    scale = -exact.mean()
-    assert (upper - exact).mean() < 0.01 * scale
-    assert (exact.ravel() - coarse.lower(query, item, upper.ravel())).mean() < 0.02 * scale
-
-
 def test_limits_of_patterns_compare_as_the_numbers_do():
     rng = np.random.default_rng(0)
     numbers = np.arange(2**16, dtype=np.uint16)
@@ -166,16 +154,3 @@ def test_tiles_that_leave_too_much_open_are_float32(counted):
     distance = ((embeddings[::50, np.newaxis].astype(np.float64) - embeddings) ** 2).sum(axis=2)
     distance[np.arange(len(distance)), np.arange(len(distance)) * 50] = np.inf
     np.testing.assert_array_equal(found[::50], np.argsort(distance, axis=1, kind="stable")[:, :6])
-
-
-@needs_float32_sums
-def test_copies_beyond_the_budget_inner_products_and_short_rows_stay_float32(counted, monkeypatch):
-    embeddings, _ = classes_around_centers(250, 0.4)
-    neighbors_of(embeddings, None, similarity="inner_product")
-    neighbors_of(embeddings, None, block_size=128)  # twelve tiles in a row
-    monkeypatch.setattr(blocked_search, "COARSE_BYTES", coarse_bounds.coarse_bytes(1499, 24))
-    neighbors_of(embeddings, None)
-    assert counted["coarse"] == 0
-    monkeypatch.setattr(blocked_search, "COARSE_BYTES", coarse_bounds.coarse_bytes(1500, 24))
-    neighbors_of(embeddings, None)
-    assert counted["coarse"] > 0
