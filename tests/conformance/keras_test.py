@@ -18,6 +18,7 @@ from common.errors import InvalidInput
 from common.references import ProxyBank
 from common.retrieval import evaluate_retrieval
 from common.training import FusedAdam, InBatchPrecision, MetricModel
+from common.training.devices import precision_policy
 from gsp_dml import ZeroShotPredictionLoss
 from tests.conformance.loss_table import BATCH, DIM, LOSSES, NUM_CLASSES
 
@@ -112,15 +113,6 @@ def optimizer_state(model):
     return [np.array(variable) for optimizer in optimizers if optimizer for variable in optimizer.variables]
 
 
-def in_policy(policy, make):
-    """What `make` makes under a policy of precision."""
-    keras.mixed_precision.set_global_policy(policy)
-    try:
-        return make()
-    finally:
-        keras.mixed_precision.set_global_policy("float32")
-
-
 def sgd(policy):
     """Gradient descent, in half precision from a scale at which no gradient overflows."""
     optimizer = keras.optimizers.SGD(LEARNING_RATE)
@@ -131,7 +123,8 @@ def sgd(policy):
 @functools.cache
 def steps_of_model(name, policy="float32", **settings):
     """Weights of a row's model before and after two steps."""
-    model = in_policy(policy, lambda: model_of(name))
+    with precision_policy(policy):
+        model = model_of(name)
     start = weights_of(model)
     model.compile(sgd(policy), **settings)
     return start, train(model)

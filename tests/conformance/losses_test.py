@@ -11,6 +11,7 @@ from common.errors import InvalidInput
 from common.losses.rank_losses import RankLoss
 from common.references import References
 from common.training import MetricModel
+from common.training.devices import precision_policy
 from common.training.gradients import loss_and_gradients
 from tests.conformance.loss_table import BATCH, DIM, LOSSES, NUM_CLASSES
 from tests.support.samples import sampled
@@ -322,12 +323,9 @@ def test_no_tensor_is_cubic(create):
 def test_mixed_precision_policy_leaves_the_loss_in_float32(create, references):
     embeddings, labels = random_batch()
     half = tf.constant(embeddings, tf.float16)
-    keras.mixed_precision.set_global_policy("mixed_float16")
-    try:
+    with precision_policy("mixed_float16"):
         loss = create()
         value = loss(half, labels, references)
-    finally:
-        keras.mixed_precision.set_global_policy("float32")
     assert value.dtype == tf.float32
     assert all(variable.dtype == "float32" for variable in loss.trainable_variables)
     np.testing.assert_allclose(value, loss(tf.cast(half, tf.float32), labels, references), rtol=1e-6)

@@ -10,6 +10,7 @@ import tensorflow as tf
 import gsp_dml
 from common import pooling
 from common.errors import InvalidInput
+from common.training.devices import precision_policy
 
 keras = tf.keras
 
@@ -141,9 +142,10 @@ def test_the_output_has_the_declared_shape_and_does_not_depend_on_training(creat
 
 
 @pytest.mark.one_in(7)
-def test_a_function_of_unknown_batch_size_equals_eager(create):
+def test_a_function_of_maps_of_unknown_size_equals_eager(create):
     layer = trained_layer(create)
-    signature = [tf.TensorSpec([None, HEIGHT, WIDTH, CHANNELS])]
+    sides = (HEIGHT, WIDTH) if isinstance(layer, pooling.SecondOrderPooling) else (None, None)
+    signature = [tf.TensorSpec([None, *sides, CHANNELS])]
     compiled = tf.function(lambda maps: layer(maps), input_signature=signature, autograph=False)
     for batch in (BATCH, 2):
         assert_same(compiled(random_maps(5, batch)), layer(random_maps(5, batch)))
@@ -208,8 +210,7 @@ def test_a_mask_of_another_shape_is_refused(create):
 
 def test_training_in_half_precision_is_finite(create):
     """A step under mixed_float16, with what the policy asks for: half-precision features, float32 weights."""
-    keras.mixed_precision.set_global_policy("mixed_float16")
-    try:
+    with precision_policy("mixed_float16"):
         layer = create()
         maps = tf.constant(random_maps(), tf.float16)
         for _ in range(3):
@@ -218,8 +219,6 @@ def test_training_in_half_precision_is_finite(create):
                 outputs = as_list(layer(maps, training=True))
                 value = sum(tf.reduce_mean(tf.cast(output, tf.float32)) for output in outputs)
             gradients = tape.gradient(value, [maps, *layer.trainable_variables])
-    finally:
-        keras.mixed_precision.set_global_policy("float32")
     assert all(np.isfinite(output).all() for output in outputs)
     assert all(np.isfinite(gradient).all() for gradient in gradients if gradient is not None)
     assert {tf.as_dtype(variable.dtype) for variable in layer.trainable_variables} <= {tf.float32}

@@ -14,7 +14,7 @@ from common.ops.normalization import normalize, normalize_groups
 from common.ops.sinkhorn import balanced_transport_plan
 from common.references import compare
 from common.retrieval import match_sequences
-from common.training import devices
+from common.training import CoupledWeightDecay, GradientClipping, ProxyRateOptimizer, devices
 from common.training.closed_forms import within_class_whitening
 from milbich_dml import (
     PolicyAdaptedSampling,
@@ -49,6 +49,9 @@ BINS, TASK = {"log_weights": tf.zeros([4]), "low": 1.0}, losses.MinedLoss(losses
         (lambda: balanced_transport_plan(POINTS, 1.0, 0), "num_iterations"),
         (lambda: compare(POINTS, LABELS, anchors="batch"), "received 'batch', expected one of embeddings, references"),
         (lambda: devices.precision_policy("half").__enter__(), "'half', expected one of float32, mixed_float"),
+        (lambda: CoupledWeightDecay(-1.0, tf.keras.Sequential()), "weight_decay.*-1.0"),
+        (lambda: GradientClipping(0.0, 1.0), "clip_norm"),
+        (lambda: ProxyRateOptimizer(tf.keras.optimizers.SGD(), multiplier=0.0), "multiplier"),
         (lambda: evaluate_clustering(np.float32([[0], [np.nan]]), [0, 1]), "embeddings.*row 1"),
         (lambda: evaluate_clustering(POINTS, [0, 0, 0, 0]), "single class"),
         (lambda: greedy_k_center(POINTS, 5), "num_centers.*1 to 4"),

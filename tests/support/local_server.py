@@ -11,17 +11,14 @@ class LocalServer:
 
     `drops` has a number of bytes of each response after which the connection is cut (None: not), `holds` one after
     which nothing more comes for a while; `ranges` and `tags` say whether the server knows range requests and sends
-    entity tags, `lengths` whether it tells lengths; `statuses` has errors that come before anything else; `redirects`
-    has the addresses that names lead to, `headers` what is added to each answer; `requests` records (name, Range
-    header).
+    entity tags, `lengths` whether it tells lengths; `statuses` has errors that come before anything else;
+    `headers` what is added to each answer; `requests` records (name, Range header).
     """
 
-    def __init__(
-        self, files, drops=(), ranges=True, tags=True, statuses=(), lengths=True, holds=(), redirects=(), headers=()
-    ):
+    def __init__(self, files, drops=(), ranges=True, tags=True, statuses=(), lengths=True, holds=(), headers=()):
         self.files, self.drops, self.ranges, self.tags = dict(files), list(drops), ranges, tags
         self.statuses, self.lengths, self.holds, self.requests = list(statuses), lengths, list(holds), []
-        self.redirects, self.headers = dict(redirects), dict(headers)
+        self.headers = dict(headers)
         self.closing = threading.Event()
         self.url = ""
 
@@ -32,11 +29,6 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         asked = self.headers.get("Range")
         server.requests.append((name, asked))
         status = server.statuses.pop(0) if server.statuses else None
-        if name in server.redirects:
-            self.send_response(302)
-            self.send_header("Location", server.redirects[name])
-            self.end_headers()
-            return
         if status or name not in server.files:
             self.send_error(status or 404)
             return

@@ -6,6 +6,7 @@ from common.backbones.convolution import batch_normalization, convolution, depth
 from common.backbones.input_normalization import IMAGENET_MEAN, IMAGENET_STD, InputNormalization
 from common.backbones.token_embedding import token_embedding
 from common.errors import InvalidInput
+from common.training.devices import precision_policy
 
 keras = tf.keras
 
@@ -25,13 +26,9 @@ def test_mean_and_std_are_per_channel_or_one_for_all():
 def test_arithmetic_is_in_float32_under_mixed_precision():
     images = tf.constant([[[[200.7, 201.3, 31.03]]]])  # float16 would round the first two to 200.75 and 201.25
     exact = InputNormalization(IMAGENET_MEAN, IMAGENET_STD)(images)
-    policy = keras.mixed_precision.global_policy() if hasattr(keras.mixed_precision, "global_policy") else "float32"
-    keras.mixed_precision.set_global_policy("mixed_float16")
-    try:
+    with precision_policy("mixed_float16"):
         inputs = keras.Input((None, None, 3))
         output = keras.Model(inputs, InputNormalization(IMAGENET_MEAN, IMAGENET_STD)(inputs))(images)
-    finally:
-        keras.mixed_precision.set_global_policy(policy)
     assert output.dtype == tf.float16
     np.testing.assert_array_equal(output, tf.cast(exact, tf.float16))
 

@@ -1,5 +1,6 @@
 import contextlib
 import io
+import itertools
 import sys
 
 import numpy as np
@@ -22,8 +23,12 @@ LARGE = {"otp_64x128", "netvlad_64x128"}
 PLAIN = {"gap", "gmp", "gap+gmp", "cls", "crow", "tsmk", "gmp+gsp", "gemean+gsp"}  # the others have their operations
 
 
-def names():
-    return [pytest.param(name, marks=needs_onnx) if name == "onnx" else name for name in FORMATS]
+def cases():
+    """Images in every format; tokens in one, and in the others before a release."""
+    for kind, name in itertools.product(("gap", "tokens"), FORMATS):
+        marks = [needs_onnx] if name == "onnx" else []
+        marks += [pytest.mark.release] if (kind, name) not in {("tokens", "tflite"), ("gap", name)} else []
+        yield pytest.param(kind, name, marks=marks)
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +59,7 @@ def ignore(embed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", names())
-@pytest.mark.parametrize("kind", ["gap", "tokens"])
+@pytest.mark.parametrize(("kind", "name"), cases())
 def test_what_is_read_back_gives_the_same_embeddings(models, kind, name, tmp_path):
     model, form = models[kind], FORMATS[name]
     images = inputs_of(model)

@@ -84,9 +84,14 @@ def test_uniformity_and_alignment_at_the_ends():
         (lambda: uniformity(POINTS, temperature=0), "temperature"),
         (lambda: class_covering_radii(POINTS, LABELS, 0), "num_centers"),
         (lambda: class_covering_radii(POINTS, LABELS, max_items=0), "max_items"),
+        (lambda: spectral_decay(np.ones((3, 2)), skip_top=2), "skip_top: received 2, expected less than 2"),
+        (lambda: spectral_decay(np.ones((3, 2)), skip_top=-1), "skip_top: received -1"),
+        (lambda: spectral_decay(np.float32([[1, np.nan]])), "NaN or infinity in row 0"),
+        (lambda: spectral_decay(np.ones((3, 2)), direction="both"), "direction: received 'both'"),
+        (lambda: spectral_decay(np.ones((3, 2)), floor=0.0), "floor: received 0.0, expected a number greater than 0"),
     ],
 )
-def test_class_geometry_bad_input_is_named(call, message):
+def test_bad_input_is_named(call, message):
     with np.errstate(invalid="ignore"), pytest.raises(InvalidInput, match=message):
         call()
 
@@ -173,21 +178,6 @@ def test_only_centring_takes_the_mean_away():
     assert spectral_decay(shifted, centre=True) == pytest.approx(spectral_decay(embeddings), abs=1e-9)
     assert spectral_decay(shifted) > 1
     assert spectral_decay(3 * shifted) == pytest.approx(spectral_decay(shifted))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: spectral_decay(np.ones((3, 2)), skip_top=2), "skip_top: received 2, expected less than 2"),
-        (lambda: spectral_decay(np.ones((3, 2)), skip_top=-1), "skip_top: received -1"),
-        (lambda: spectral_decay(np.float32([[1, np.nan]])), "NaN or infinity in row 0"),
-        (lambda: spectral_decay(np.ones((3, 2)), direction="both"), "direction: received 'both'"),
-        (lambda: spectral_decay(np.ones((3, 2)), floor=0.0), "floor: received 0.0, expected a number greater than 0"),
-    ],
-)
-def test_spectral_decay_bad_input_is_named(call, message):
-    with pytest.raises(InvalidInput, match=message):
-        call()
 
 
 def clustered(noise, num_classes=6, copies=8, dim=5, seed=0):

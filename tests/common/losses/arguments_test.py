@@ -18,6 +18,13 @@ PNCA = losses.ProxyNCALoss(3, 4)
         (lambda: losses.RecallAtKLoss(()), r"ks: received \(\), expected numbers of at least 1"),
         (lambda: losses.WeightedSumLoss([TripletLoss()], [1.0, 2.0]), "Invalid weights.*one number for each of 1 loss"),
         (lambda: CrossBatchMemoryLoss(TripletLoss(), 0, 4), "memory_size: received 0"),
+        (lambda: CrossBatchMemoryLoss(TripletLoss(), 8, 4, weight=2.0, terms="union"), "weight: received 2.0"),
+        (lambda: CrossBatchMemoryLoss(TripletLoss(), 8, 4, enqueue_first=True, terms="union"), "enqueue_first"),
+        (lambda: CrossBatchMemoryLoss(PNCA, 8, 4, terms="union"), "received 'ProxyLoss', expected o"),
+        (
+            lambda: CrossBatchMemoryLoss(losses.WeightedSumLoss([MinedLoss(TripletLoss())]), 8, 4, terms="union"),
+            "loss: received 'MinedLoss', expected one of all pairs",
+        ),
         *(
             (lambda pairs=pairs: DecorrelationLoss((3, 2), pairs, 1.0), "pairs: received .* of different positions")
             for pairs in ([], [(1, 1)], [(0, 3)])

@@ -6,11 +6,7 @@ from common.losses import (
     ContrastiveLoss,
     CosineContrastiveLoss,
     CrossBatchMemoryLoss,
-    MinedLoss,
     MultiSimilarityLoss,
-    ProxyNCALoss,
-    TripletLoss,
-    WeightedSumLoss,
 )
 from common.references import References
 
@@ -83,24 +79,6 @@ def test_the_memory_alone_takes_the_place_of_the_batch_when_it_starts():
     np.testing.assert_allclose(loss(first, first_labels, training=True), base(first, first_labels), rtol=1e-6)
     expected = base(second, second_labels, References(first, first_labels))
     np.testing.assert_allclose(loss(second, second_labels, training=True), expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: CrossBatchMemoryLoss(ContrastiveLoss(), 8, DIM, terms="both"), "terms: received 'both', expected one"),
-        (lambda: CrossBatchMemoryLoss(ContrastiveLoss(), 8, DIM, weight=2.0, terms="union"), "weight: received 2.0"),
-        (lambda: CrossBatchMemoryLoss(ContrastiveLoss(), 8, DIM, enqueue_first=True, terms="union"), "enqueue_first"),
-        (lambda: CrossBatchMemoryLoss(ProxyNCALoss(3, DIM), 8, DIM, terms="union"), "received 'ProxyLoss', expected o"),
-        (
-            lambda: CrossBatchMemoryLoss(WeightedSumLoss([MinedLoss(TripletLoss())]), 8, DIM, terms="union"),
-            "loss: received 'MinedLoss', expected one of all pairs",
-        ),
-    ],
-)
-def test_terms_that_cannot_be_are_refused(make, message):
-    with pytest.raises(InvalidInput, match=message):
-        make()
 
 
 @pytest.mark.parametrize(

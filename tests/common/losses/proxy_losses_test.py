@@ -66,16 +66,6 @@ def test_a_sample_without_a_reference_of_its_class_is_left_out():
     np.testing.assert_allclose(loss(embeddings, labels, references), alone, rtol=1e-6)
 
 
-def test_sample_weights_are_those_of_kerass_cross_entropy():
-    rng = np.random.default_rng(0)
-    embeddings, labels, weights = rng.normal(size=(7, 3)), rng.integers(0, 4, 7), rng.uniform(0.0, 2.0, 7)
-    loss = NormalizedSoftmaxLoss(4, 3, temperature=0.5)
-    units = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (embeddings, np.array(loss.proxy_bank.proxies))]
-    cross_entropy = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    expected = cross_entropy(labels, units[0] @ units[1].T / 0.5, sample_weight=weights)
-    np.testing.assert_allclose(loss(embeddings, labels, sample_weight=weights), expected, rtol=1e-5)
-
-
 def class_similarity(anchor, centers, gamma, loops):
     similarities = [loops.inner_product(anchor, center) for center in centers]
     weights = [math.exp(s / gamma) for s in similarities]

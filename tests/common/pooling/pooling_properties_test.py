@@ -151,21 +151,6 @@ def test_spatial_weights_sum_to_one(name):
     assert np.all(masked.numpy()[~mask.reshape(BATCH, -1)] == 0.0)
 
 
-@pytest.mark.one_in(4)
-@pytest.mark.parametrize("name", [name for name in CONSTRUCTORS if name != "gsop"])
-def test_unknown_size_of_maps_equals_known_size(name):
-    layer, features = built(name, "float32", shape=(None, None, None, CHANNELS)), random_features(dtype=np.float32)
-    pooled = tf.function(layer.__call__, input_signature=[tf.TensorSpec([None, None, None, CHANNELS])])(features)
-    assert pooled.shape[1] == layer.compute_output_shape(features.shape)[1]
-    np.testing.assert_allclose(pooled, built(name, "float32")(features), rtol=1e-4, atol=1e-5)
-
-
-@every_pooling
-def test_wrong_rank_is_refused(name):
-    with pytest.raises((InvalidInput, ValueError), match=r"received \(None, 5\), expected"):
-        CONSTRUCTORS[name]().build((None, CHANNELS))
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -409,17 +409,3 @@ def test_a_warm_up_moves_the_head_and_the_backbone_if_told_with_an_optimiser_of_
     assert np.any(by_shape[backbone.shape] != backbone) == trains_all
     assert np.any(by_shape[head.shape] != head)
     assert int(np.asarray(model.optimizer.iterations)) == 2  # those of the interrupted run alone
-
-
-def test_training_goes_on_with_the_batches_after_those_of_the_warm_up(tmp_path):
-    begun = []
-
-    def batches(step):
-        begun.append(step)
-        return batches_from(step)
-
-    model = make_model()
-    with pytest.raises(KeyboardInterrupt):
-        run_training(tmp_path, model, Validation(model, stop_after=1), batches=batches, warm_up_steps=3)
-    run_training(tmp_path, batches=batches, warm_up_steps=3)
-    assert begun == [0, 3, 3 + 2]

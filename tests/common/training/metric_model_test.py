@@ -53,26 +53,6 @@ def test_embeddings_are_normalised_as_the_loss_does():
 
 
 @pytest.mark.parametrize("scaled", [False, True])
-def test_proxies_learn_faster_by_the_multiplier(scaled):
-    steps = []
-    for multiplier in (1.0, 8.0):
-        model = model_with(
-            ProxyAnchorLoss(3, 4, initializer=keras.initializers.Constant(1.0)),
-            compiled=False,
-            proxy_multiplier=multiplier,
-        )
-        optimizer = keras.optimizers.SGD(0.001)
-        model.compile(keras.mixed_precision.LossScaleOptimizer(optimizer) if scaled else optimizer, run_eagerly=True)
-        fit(model)
-        steps.append(
-            [np.array(model.network.layers[-1].kernel) - np.eye(4), np.array(model.metric_loss.weights[0]) - 1]
-        )
-    assert np.abs(steps[0][1]).max() > 1e-4
-    np.testing.assert_allclose(steps[1][0], steps[0][0], rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(steps[1][1], 8 * steps[0][1], rtol=1e-3, atol=1e-5)
-
-
-@pytest.mark.parametrize("scaled", [False, True])
 def test_one_norm_is_clipped_at_every_rate_of_the_proxies(scaled):
     model = model_with(ProxyAnchorLoss(3, 4), compiled=False, proxy_multiplier=1 + 1e-6)
     optimizer = keras.optimizers.SGD(1.0, global_clipnorm=0.1)

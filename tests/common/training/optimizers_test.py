@@ -74,19 +74,6 @@ def test_averages_follow_their_formula_and_trade_places_with_the_weights():
         ProxyRateOptimizer(keras.optimizers.Adam(), ema_decay=1.0)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: CoupledWeightDecay(-1.0, small_model()), "weight_decay.*-1.0"),
-        (lambda: GradientClipping(0.0, 1.0), "clip_norm"),
-        (lambda: ProxyRateOptimizer(keras.optimizers.Adam(), multiplier=0.0), "multiplier"),
-    ],
-)
-def test_bad_arguments(make, message):
-    with pytest.raises(InvalidInput, match=message):
-        make()
-
-
 def test_slower_and_faster_variables_move_by_their_multiple_of_an_update():
     variables = whole, tenth, tenfold = [tf.Variable([1.0, -1.0]) for _ in range(3)]
     rates = [(tenth, 0.1), (whole, 1.0), (tenfold, 10.0)]

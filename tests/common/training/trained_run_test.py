@@ -1,42 +1,21 @@
-import itertools
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.losses import CosineContrastiveLoss
-from common.pooling import GlobalAveragePooling
 from common.records import RunDirectory, TrainingCost
-from common.training import EmbeddingHead, EmbeddingModel, ProxyRateOptimizer, Training, TrainingSchedule, train_in
+from common.training import ProxyRateOptimizer, Training, TrainingSchedule, train_in
+from tests.common.training.fit_test import batches_from, make_model
 
 keras = tf.keras
 pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
 EMBEDDINGS = {"queries": np.eye(2, dtype=np.float32), "query_labels": np.arange(2)}
 
 
-def batches_from(step):
-    def generate():
-        for index in itertools.count(step):
-            labels = np.repeat(np.arange(3), 2)
-            noise = np.random.default_rng(index).normal(0, 30, (6, 4, 4, 1))
-            yield (20.0 * labels[:, None, None, None] + noise).astype(np.float32), labels.astype(np.int64)
-
-    signature = (tf.TensorSpec((None, 4, 4, 1), tf.float32), tf.TensorSpec((None,), tf.int64))
-    return tf.data.Dataset.from_generator(generate, output_signature=signature)
-
-
-def made_model():
-    backbone = keras.Sequential([keras.Input((None, None, 1)), keras.layers.Conv2D(4, 3)])
-    model = EmbeddingModel(backbone, EmbeddingHead(GlobalAveragePooling(), 3), CosineContrastiveLoss(0.5))
-    model.build_from_batch(*next(iter(batches_from(0))))
-    return model
-
-
 def prepared(models, evaluate=lambda: {"MAP@R": 0.5}, **options):
     """A function that makes a run of four steps and adds its model to a list."""
 
     def prepare():
-        models.append(made_model())
+        models.append(make_model())
         return Training(
             models[-1],
             batches_from,
@@ -72,7 +51,7 @@ def test_a_finished_run_is_only_read(tmp_path):
 
 
 def test_the_weights_of_the_whole_network_are_kept_where_there_is_one(tmp_path):
-    whole = made_model()
+    whole = make_model(seed=4)
     run = RunDirectory(tmp_path / "run", {})
     train_in(run, 0, prepared([], whole=whole))
     for kept, weight in zip(run.read_weights(), whole.get_weights(), strict=True):
