@@ -7,14 +7,11 @@ Command: python -m benchmarks.retrieval [--cases=sop128,sop512,cub512,in_shop512
 All compute P@1, R@2, R@4, R@8, P@R and MAP@R of the same embeddings (classes of 2-12 items around random centres on the
 unit sphere). Ours and faiss are exact. The matrix product, float32 in tiles of 2,048, is the limit for any method that
 compares every pair once. The calculator of pytorch-metric-learning (P@1, P@R, MAP@R) has one pass, because it is slow.
-"float32_bounds" is ours without bounds in bfloat16, on processors for them. faiss and pytorch-metric-learning are
-optional: without them their columns are omitted. Ratios are ours over the peer, medians over the rounds, of wall-clock
-and of processor time. Last line: one JSON object.
+faiss and pytorch-metric-learning are optional: without them their columns are omitted. Ratios are ours over the peer,
+medians over the rounds, of wall-clock and of processor time. Last line: one JSON object.
 """
 
 from __future__ import annotations
-
-from unittest import mock
 
 import numpy as np
 import tensorflow as tf
@@ -22,8 +19,6 @@ from absl import app, flags
 
 from benchmarks import measure
 from common.retrieval import evaluate_retrieval
-from common.retrieval.search import blocked_search
-from common.retrieval.search.coarse_bounds import is_fast
 
 try:
     import faiss
@@ -90,12 +85,6 @@ def evaluate_with_faiss(queries, query_labels, gallery=None, gallery_labels=None
     return _metrics((gallery_labels[neighbors] == query_labels[:, np.newaxis])[kept], num_relevant[kept])
 
 
-def evaluate_with_float32_bounds(*data: np.ndarray) -> dict[str, float]:
-    """Evaluate by ours as on a processor without bfloat16 products."""
-    with mock.patch.object(blocked_search, "is_fast", return_value=False):
-        return evaluate_retrieval(*data, recall_at=RECALL_AT).as_dict()
-
-
 def evaluate_with_calculator(queries, query_labels, gallery=None, gallery_labels=None) -> dict[str, float]:
     """Evaluate by pytorch-metric-learning's `AccuracyCalculator` with its own nearest neighbours."""
     names = {"P@1": "precision_at_1", "P@R": "r_precision", "MAP@R": "mean_average_precision_at_r"}
@@ -129,8 +118,6 @@ def run_case(name: str) -> tuple[dict, dict]:
     if faiss:
         functions["faiss"] = lambda: evaluate_with_faiss(*data)
         _check_agreement(ours.as_dict(), functions["faiss"]())
-    if is_fast():
-        functions["float32_bounds"] = lambda: evaluate_with_float32_bounds(*data)
     functions["matmul"] = lambda: full_product(embeddings[:num_queries], data[-2])
     wall, processor = measure.paired_clocks(functions, _FLAGS.repeats)
     if AccuracyCalculator:

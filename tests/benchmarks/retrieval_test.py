@@ -6,9 +6,9 @@ from common.retrieval import evaluate_retrieval
 
 
 @pytest.mark.parametrize("num_gallery", [0, 100])
-@pytest.mark.parametrize("peer", ["faiss", "calculator", "float32_bounds"])
+@pytest.mark.parametrize("peer", ["faiss", "calculator"])
 def test_every_peer_computes_the_same(peer, num_gallery):
-    if {"faiss": retrieval.faiss, "calculator": retrieval.AccuracyCalculator}.get(peer, True) is None:
+    if {"faiss": retrieval.faiss, "calculator": retrieval.AccuracyCalculator}[peer] is None:
         pytest.skip(f"the library behind {peer} is not installed")
     embeddings, labels = retrieval.clustered_embeddings(300 + num_gallery, 40, 16, seed=0)
     data = [embeddings[:300], labels[:300]] + ([embeddings[300:], labels[300:]] if num_gallery else [])

@@ -12,23 +12,10 @@ import tensorflow as tf
 
 from common.retrieval.search.buffer_sizes import dense_rows, tile_size
 from common.retrieval.search.candidates import CandidateBlock, Candidates, Decision, Slack
-from common.retrieval.search.coarse_bounds import (
-    COARSE_BYTES,
-    CoarseSide,
-    CoarseSlack,
-    coarse_bytes,
-    coarse_widths,
-    is_fast,
-    pattern_limits,
-    upper_of_patterns,
-)
 from common.retrieval.search.similarity_bounds import SimilarityBounds, rows_of_columns
 
 _BYTES_IN_CACHE = 2**20  # of a tile's rows that are compared while they are in the cache
 _SPARSE = 1 / 64  # of a tile's entries: so many may be looked at one by one
-_FEWEST_COARSE_TILES = (
-    16  # in a row of the matrix: with fewer, one in float32 for each row and the copies cost too much
-)
 _TILES_AT_ONCE = 16  # tiles that share one row block in one task
 _TASKS_PER_THREAD = 2  # while one task waits for its product or for Python's lock, another has work for the core
 _CUT_ENTRIES = 2**17  # neighbours that one block of queries wants, if there is a choice
@@ -40,14 +27,6 @@ class Thresholds(NamedTuple):
 
     of_columns: np.ndarray  # [columns]
     of_rows: np.ndarray | None  # [rows]; None: only columns look for neighbours
-    reached: np.ufunc = np.greater_equal  # (entry, threshold)
-    lowest: np.ufunc = np.minimum  # of two thresholds
-    upper: Callable[[np.ndarray], np.ndarray] = np.asarray  # the float32 bounds that entries are
-
-    def as_patterns(self) -> Thresholds:
-        """Convert to the bit patterns of `CoarseBounds`."""
-        of_rows = None if self.of_rows is None else pattern_limits(self.of_rows)
-        return Thresholds(pattern_limits(self.of_columns), of_rows, np.less, np.maximum, upper_of_patterns)
 
 
 class SearchTask(NamedTuple):
@@ -142,9 +121,6 @@ class TileSearch:
     few entries of a tile. Each block of queries first meets its `home` tile, which sets its first threshold: the
     gallery items of about the same classes, if the caller has ordered both by class.
 
-    Tiles are of float32, or of bfloat16 if the processor multiplies such numbers. Then each candidate is checked again
-    in float32 before it is decided. A tile with too many such candidates is computed in float32.
-
     Args:
         task: the search; symmetric if queries and gallery are the same rows.
         symmetric: compute one half of the tiles and use each for its rows and for its columns.
@@ -162,23 +138,10 @@ class TileSearch:
         self.gallery_parts = slices(len(task.gallery_rows), block_size)
         self.gallery_width = np.empty((2, len(task.gallery_rows)))  # radius and margin
         self.query_width = self.gallery_width if symmetric else np.empty((2, len(task.query_rows)))
-        self.coarse = self._coarse_sides()
         self.columns: list = [None] * len(self.query_parts)
         self.blocks: list = [None] * len(self.query_parts)
         ratio = len(self.gallery_parts) / len(self.query_parts)
         self.home = [int((column + 0.5) * ratio) for column in range(len(self.query_parts))]
-
-    def _coarse_sides(self) -> tuple[CoarseSide, CoarseSide] | None:
-        """Return queries and gallery if bounds in bfloat16 pay off."""
-        dim, parts = self.task.bounds.queries.shape[1], [self.query_parts, self.gallery_parts]
-        parts = parts[:1] if self.symmetric else parts
-        is_long = len(self.gallery_parts) >= _FEWEST_COARSE_TILES
-        if self.task.bounds.similarity != "euclidean" or not is_long or not is_fast():
-            return None
-        if sum(coarse_bytes(side[-1].stop, dim) for side in parts) > COARSE_BYTES:
-            return None
-        sides = [CoarseSide(side, dim) for side in parts]
-        return sides[0], sides[-1]
 
     def run(self) -> None:
         """Deliver the neighbours of every query block."""
@@ -187,10 +150,7 @@ class TileSearch:
             if not self.symmetric:
                 _for_each(pool, self._measure_gallery, range(len(self.gallery_parts)))
             _for_each(pool, self._measure_queries, columns)
-            widths = None
-            if self.coarse is not None:
-                widths = coarse_widths(self.coarse[0], self.query_width, self.coarse[1], self.gallery_width)
-            _for_each(pool, lambda column: self._open_block(column, widths), columns)
+            _for_each(pool, self._open_block, columns)
             _for_each(pool, self._visit_home, columns)
             _for_each(pool, self._visit_tiles, self._tasks())
 
@@ -206,34 +166,21 @@ class TileSearch:
         part, bounds = self.gallery_parts[row], self.task.bounds
         factors = bounds.factors(bounds.gallery, self.task.gallery_rows[part], np.float32)
         self.gallery_width[:, part] = factors.radius, factors.margin
-        if self.coarse is not None:
-            self.coarse[1].measure(row, factors.as_columns)
 
     def _measure_queries(self, column: int) -> None:
         part, bounds = self.query_parts[column], self.task.bounds
         factors = bounds.factors(bounds.queries, self.task.query_rows[part], np.float32)
         self.query_width[:, part] = factors.radius, factors.margin
-        if self.coarse is not None:
-            self.coarse[0].measure(column, factors.as_columns)
-            self.columns[column] = self.coarse[0].factors[part]
-            return
         with tf.device("/CPU:0"):
             self.columns[column] = tf.constant(factors.as_columns)
 
-    def _open_block(self, column: int, widths: tuple[np.ndarray, np.ndarray] | None) -> None:
+    def _open_block(self, column: int) -> None:
         part = self.query_parts[column]
-        slack = Slack(*self.query_width[:, part], *self.gallery_width)
-        decision = self.task.decision(part, slack)
-        if self.coarse is not None and widths is not None:
-            (queries, gallery), (of_queries, of_gallery) = self.coarse, widths
-            wide = Slack(*of_queries[:, part], *of_gallery)
-            decision = decision._replace(refinement=CoarseSlack(wide, queries.factors[part], gallery.factors))
+        decision = self.task.decision(part, Slack(*self.query_width[:, part], *self.gallery_width))
         self.blocks[column] = CandidateBlock(decision, self.item_bits, len(self.gallery_parts))
 
     def _row_factors(self, row: int) -> np.ndarray:
         bounds, part = self.task.bounds, self.gallery_parts[row]
-        if self.coarse is not None:
-            return rows_of_columns(self.coarse[1].factors[part])
         if self.symmetric:
             return rows_of_columns(np.asarray(self.columns[row]))
         return bounds.factors(bounds.gallery, self.task.gallery_rows[part], np.float32).as_rows
@@ -248,32 +195,13 @@ class TileSearch:
 
     def _visit_tiles(self, tiles: tuple[int, list[int]]) -> None:
         row, columns = tiles
-        remaining = columns if self.coarse is None else self._visit_coarsely(*self.coarse, row, columns)
-        if not remaining:
-            return
         factors = self._row_factors(row)
         with tf.device("/CPU:0"):
             factors = tf.constant(factors)
-        for column in remaining:
-            thresholds = self._thresholds(row, column)
+        for column in columns:
+            of_rows = self.blocks[row].threshold if self.symmetric else None
+            thresholds = Thresholds(self.blocks[column].threshold, of_rows)
             self._take(row, column, thresholds, *_passing(upper_bounds(factors, self.columns[column]), thresholds))
-
-    def _visit_coarsely(self, queries: CoarseSide, gallery: CoarseSide, row: int, columns: list[int]) -> list[int]:
-        """Visit tiles in bfloat16 until one leaves too much open.
-
-        Returns the remaining tiles, including that one.
-        """
-        for index, column in enumerate(columns):
-            thresholds = self._thresholds(row, column).as_patterns()
-            tile = gallery.bounds[row].patterns(queries.bounds[column])
-            found = _passing(tile, thresholds)
-            if len(found[0]) > _SPARSE * tile.size:
-                return columns[index:]
-            self._take(row, column, thresholds, *found)
-        return []
-
-    def _thresholds(self, row: int, column: int) -> Thresholds:
-        return Thresholds(self.blocks[column].threshold, self.blocks[row].threshold if self.symmetric else None)
 
     def _take(
         self,
@@ -288,14 +216,13 @@ class TileSearch:
 
         With thresholds of rows, also those of its rows.
         """
-        upper = thresholds.upper(entries)
-        passed = thresholds.reached(entries, thresholds.of_columns[column_in_tile])
+        passed = entries >= thresholds.of_columns[column_in_tile]
         items = self.gallery_parts[row].start + row_in_tile[passed]
-        self._add(column, column_in_tile[passed], items, upper[passed])
+        self._add(column, column_in_tile[passed], items, entries[passed])
         if thresholds.of_rows is not None:
-            passed = thresholds.reached(entries, thresholds.of_rows[row_in_tile])
+            passed = entries >= thresholds.of_rows[row_in_tile]
             items = self.query_parts[column].start + column_in_tile[passed]
-            self._add(row, row_in_tile[passed], items, upper[passed])
+            self._add(row, row_in_tile[passed], items, entries[passed])
 
     def _add(self, column: int, query: np.ndarray, item: np.ndarray, upper: np.ndarray) -> None:
         block, part = self.blocks[column], self.query_parts[column]
@@ -311,20 +238,19 @@ def _passing(tile: np.ndarray, thresholds: Thresholds) -> tuple[np.ndarray, np.n
     neither may be among them: one comparison with the lowest threshold is cheaper than two with all of them, as long as
     few entries pass it.
     """
-    found, (of_columns, of_rows) = [], thresholds[:2]
+    found, (of_columns, of_rows) = [], thresholds
     look_once = of_rows is not None
     step = max(1, _BYTES_IN_CACHE // max(1, tile[:1].nbytes))
     for start in range(0, len(tile), step):
         strip = tile[start : start + step]
         of_strip = None if of_rows is None else of_rows[start : start + step]
         if look_once and of_strip is not None:
-            lowest = thresholds.lowest(*(thresholds.lowest.reduce(part) for part in (of_columns, of_strip)))
-            flat = np.flatnonzero(thresholds.reached(strip, lowest))
+            flat = np.flatnonzero(strip >= min(of_columns.min(), of_strip.min()))
             look_once = len(flat) <= _SPARSE * strip.size  # else neither here nor further below
         if not look_once:
-            mask = thresholds.reached(strip, of_columns)
+            mask = strip >= of_columns
             if of_strip is not None:
-                mask |= thresholds.reached(strip, of_strip[:, np.newaxis])
+                mask |= strip >= of_strip[:, np.newaxis]
             flat = np.flatnonzero(mask)
         found.append(flat.astype(np.uint32) + np.uint32(start * tile.shape[1]))
     flat = np.concatenate(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -88,16 +88,6 @@ class Slack(NamedTuple):
         return 2 * (self.query_radius * self.gallery_radius[items].max() + margin)
 
 
-class Refinement(Protocol):
-    """Bounds of two widths: narrow ones recheck the proposals of wide ones."""
-
-    def lower(self, query: np.ndarray, item: np.ndarray, upper: np.ndarray) -> np.ndarray:
-        """Return lower bounds of similarities from wide upper ones."""
-
-    def float32_upper(self, query: np.ndarray, item: np.ndarray) -> np.ndarray:
-        """Return the upper bounds of `Decision.slack`, float32 `[candidates]`."""
-
-
 class Decision(NamedTuple):
     """The rules that decide the best candidates of one block of queries."""
 
@@ -105,7 +95,6 @@ class Decision(NamedTuple):
     slack: Slack  # upper - slack <= similarity <= upper
     exact: Callable  # (query, item) -> [candidates] float64 similarity
     tie_order: np.ndarray  # [gallery] decides between equal similarities, smaller first
-    refinement: Refinement | None = None  # where candidates come with wider bounds than `slack`
 
     def best(self, candidates: Candidates) -> tuple[Candidates, np.ndarray]:
         """Return each query's `limits` best candidates in exact order.
@@ -115,9 +104,7 @@ class Decision(NamedTuple):
         """
         if not len(candidates.query):
             return candidates, np.zeros(0)
-        if self.refinement is not None:
-            candidates = self._refined(candidates, self.refinement)
-        candidates, lower = self._possible(candidates, self.slack)
+        candidates, lower = self.prune(candidates)
         chain, size = self._chains(candidates, lower)
         open_order = np.flatnonzero(size > 1)
         if len(open_order):
@@ -132,19 +119,8 @@ class Decision(NamedTuple):
         """
         if not len(candidates.query):
             return candidates, np.zeros(0)
-        return self._possible(candidates, self.slack if self.refinement is None else self.refinement)
-
-    def _refined(self, candidates: Candidates, refinement: Refinement) -> Candidates:
-        """Return the candidates left by wide bounds, with narrow ones, best first."""
-        candidates, _ = self._possible(candidates, refinement)
-        upper = refinement.float32_upper(candidates.query, candidates.item)
-        order = np.lexsort((-upper, candidates.query))
-        return candidates._replace(upper=upper).select(order)
-
-    def _possible(self, candidates: Candidates, bounds: Slack | Refinement) -> tuple[Candidates, np.ndarray]:
-        """Drop candidates that surely rank below `limits` others."""
         starts, run = runs(candidates.query)
-        lower = bounds.lower(*candidates[:3])
+        lower = self.slack.lower(*candidates[:3])
         leading = rank_in_run(starts, run) < self.limits[candidates.query]
         worst_leading = np.minimum.reduceat(np.where(leading, lower, np.inf), starts)
         kept = leading | (candidates.upper >= worst_leading[run])

@@ -124,16 +124,6 @@ def rows_of_columns(columns: np.ndarray) -> np.ndarray:
     return columns[:, [*range(dim), dim + 1, dim, dim + 2]]
 
 
-def pair_bounds(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Compute upper bounds `[pairs]` of pairs of `Factors.as_columns`' rows.
-
-    They match the product up to the order of its sum.
-    """
-    dim = left.shape[1] - 3
-    upper = np.einsum("ij,ij->i", left[:, :dim], right[:, :dim])
-    return upper + left[:, dim + 1] + right[:, dim + 1] + left[:, dim + 2] * right[:, dim + 2]
-
-
 def row_blocks(array: np.ndarray) -> Iterator[slice]:
     """Yield slices of rows whose float64 copies take a few MB."""
     step = max(1, _ROWS_AT_ONCE // max(1, array.shape[1]))

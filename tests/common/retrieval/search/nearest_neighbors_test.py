@@ -3,10 +3,8 @@ import pytest
 
 from common.errors import InvalidInput
 from common.retrieval import NeighborSearch, find_nearest_neighbors
-from common.retrieval.search.coarse_bounds import sums_are_float32
 from common.retrieval.search.similarity_bounds import SIMILARITIES
 
-TILES = "common.retrieval.search.blocked_search."
 CONSTANTS = "common.retrieval.search.nearest_neighbors."
 
 
@@ -27,17 +25,9 @@ def clustered(num_items, dim, num_centers, seed, dtype=np.float32):
     )
 
 
-@pytest.fixture(params=["rows", "tiles", "bfloat16 tiles", "several passes"])
+@pytest.fixture(params=["rows", "tiles", "several passes"])
 def path(request, monkeypatch):
     """Few items go by rows; these make the other paths take them, too."""
-    is_coarse = request.param == "bfloat16 tiles"
-    if is_coarse and not sums_are_float32():
-        pytest.skip("TensorFlow adds products of bfloat16 up in bfloat16 here")
-    monkeypatch.setattr(TILES + "is_fast", lambda: is_coarse)
-    if is_coarse:
-        monkeypatch.setattr(TILES + "_FEWEST_COARSE_TILES", 1)
-        monkeypatch.setattr(TILES + "_SPARSE", 1.0)
-        monkeypatch.setitem(NeighborSearch.__init__.__kwdefaults__, "block_size", 32)
     if request.param != "rows":
         monkeypatch.setattr(CONSTANTS + "_ROW_SEARCH_FRACTION", 2.0)
         monkeypatch.setattr("common.retrieval.search.candidates._PENDING_PER_QUERY", 4)

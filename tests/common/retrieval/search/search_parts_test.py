@@ -8,7 +8,6 @@ from common.retrieval import NeighborSearch, evaluate_retrieval, find_nearest_ne
 from common.retrieval.search import blocked_search, buffer_sizes, rank_of_item, relevant_ranking
 from common.retrieval.search.blocked_search import Thresholds, _kth_largest, _passing, available_threads
 from common.retrieval.search.candidates import CandidateBlock, Candidates, Decision, Slack
-from common.retrieval.search.coarse_bounds import sums_are_float32
 from common.retrieval.search.distinct_rows import find_distinct_rows
 from common.retrieval.search.rank_of_item import rank_items
 from common.retrieval.search.similarity_bounds import SIMILARITIES
@@ -53,10 +52,8 @@ def test_entries_pass_by_their_column_or_by_their_row(rows_in_cache, monkeypatch
     np.testing.assert_array_equal(flat(by_column, None), np.flatnonzero(tile >= by_column))
 
 
-@pytest.mark.parametrize("is_coarse", [False, True])
 @pytest.mark.parametrize("block_size", [16, 64])
-def test_what_rounding_cannot_tell_apart_is_not_dismissed(block_size, is_coarse, monkeypatch):
-    monkeypatch.setattr(blocked_search, "is_fast", lambda: is_coarse and sums_are_float32())
+def test_what_rounding_cannot_tell_apart_is_not_dismissed(block_size, monkeypatch):
     monkeypatch.setattr("common.retrieval.search.nearest_neighbors._ROW_SEARCH_FRACTION", 2.0)
     embeddings = (1e-4 * np.random.default_rng(0).standard_normal((200, 4))).astype(np.float32)
     embeddings[0] = 1e3  # beside it the float32 product knows nothing of the others' distances
