@@ -202,6 +202,14 @@ def test_no_problem_begins_after_the_last_one_or_when_training_is_over(most, eva
     assert list(training.embedded) == [0]
 
 
+def test_a_missing_metric_is_named():
+    training = ScriptedTraining(ProjectionRules(metric="P@1"))
+    training.projections.set_model(training.model)
+    training.projections.on_train_begin()
+    with pytest.raises(InvalidInput, match=r"no 'P@1' in the logs \(MAP@R, loss\)"):
+        training.projections.on_epoch_end(0, {"loss": 1.0, "MAP@R": 0.5})
+
+
 def test_pools_of_another_shape_are_refused():
     training = ScriptedTraining()
     training.projections.set_model(training.model)
@@ -252,6 +260,13 @@ def test_the_first_problem_begins_from_the_best_weights_of_the_converged_in_batc
     (problem,) = training.projections.problems
     assert (problem.start_step, problem.end_step, problem.best_before, problem.best) == (10, 16, 0.6, 0.7)
     assert "warning" not in capfd.readouterr().err
+
+
+def test_it_begins_no_sooner_than_the_start_step():
+    training = ScriptedTraining(ProjectionRules(start_step=11, start_patience=2), given=[*CONVERGES, 0.59, 0.6, 0.6])
+    training.replay()
+    assert [problem.start_step for problem in training.projections.problems] == [12]
+    assert_all_equal(training.embedded[0][0], training.seen[2])
 
 
 def test_nothing_is_selected_or_waited_for_before_the_first_problem(tmp_path):

@@ -33,6 +33,11 @@ def test_members_are_of_their_class_and_not_repeated_while_there_are_enough():
         assert len(set(pools[1][:2])) == 2
 
 
+def test_all_members_have_their_chance():
+    firsts = {int(sample_pools(LABELS, 2, 2, seed)[2, 0]) for seed in range(100)}
+    assert firsts == {0, 4, 5, 7, 8}
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -1,6 +1,8 @@
+import sys
 import time
 
 import pytest
+from tqdm import tqdm
 
 from common import progress
 from common.progress import SECONDS_BETWEEN_LINES, progress_bar
@@ -54,3 +56,12 @@ def test_a_short_bar_is_silent(capsys):
     with progress_bar(desc="three", total=3) as bar:
         bar.update(3)
     assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_has_a_bar_that_is_redrawn(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    bar = progress_bar(desc="steps", total=2)
+    bar.update(2)
+    bar.close()
+    assert isinstance(bar, tqdm)
+    assert "\rsteps: 100%" in capsys.readouterr().err

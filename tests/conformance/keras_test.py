@@ -263,6 +263,11 @@ def test_one_hot_labels_are_refused_with_the_fix_at_each_door(door, dtype):
     assert f"{BATCH}, 4" in str(error.value), "the shape of the labels, not of the embeddings"
 
 
+@pytest.mark.parametrize("door", DOORS)
+def test_a_column_of_labels_is_taken_at_each_door(door):
+    np.testing.assert_allclose(DOORS[door](CLASSES[:, None]), DOORS[door](CLASSES), rtol=1e-5)
+
+
 @pytest.mark.parametrize("door", ["direct", "evaluate_retrieval"])
 def test_labels_of_another_length_are_refused(door):
     with pytest.raises(InvalidInput, match=rf"received .*{BATCH - 2}.*, expected .*each embedding"):

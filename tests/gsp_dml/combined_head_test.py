@@ -54,6 +54,20 @@ def test_without_selection_the_second_aggregation_alone_is_left(features, aggreg
 
 
 @pytest.mark.parametrize("aggregation", ["max", "generalized_mean"])
+def test_half_precision_is_that_of_the_head_and_not_of_where_it_is_rebuilt(features, aggregation):
+    pooling = GeneralizedSumPooling(5, transport_ratio=0.3, smoothing=20.0, prototype_initializer="random")
+    head = CombinedSumHead(pooling, 4, aggregation=aggregation, dtype="mixed_bfloat16")
+    outputs = head(features)
+    rebuilt = CombinedSumHead.from_config(head.get_config())
+    rebuilt(features)
+    rebuilt.set_weights(head.get_weights())
+    assert outputs["embeddings"].dtype == tf.float32
+    for name, expected in outputs.items():
+        np.testing.assert_array_equal(rebuilt(features)[name], expected)
+    assert rebuilt.projection.compute_dtype == "bfloat16"
+
+
+@pytest.mark.parametrize("aggregation", ["max", "generalized_mean"])
 def test_padding_does_not_count(features, aggregation):
     head, tokens, lengths = head_of(aggregation), features.reshape(4, 9, 6), [9, 4, 1, 6]
     mask = np.arange(9) < np.array(lengths)[:, None]

@@ -200,6 +200,14 @@ def test_a_metric_model_says_so_at_the_end_of_fit():
         model.fit(random_maps(8), np.arange(8) % 2, batch_size=4, verbose=0)
 
 
+def test_a_loop_that_forgets_training_is_told():
+    model = small_classifier()
+    with tf.GradientTape() as tape:
+        value = tf.reduce_sum(model(random_maps()))
+    with pytest.warns(UserWarning, match=r"seen 0 of the 10 training images.*Only calls with training=True count"):
+        tape.gradient(value, model.trainable_variables)
+
+
 def test_nothing_is_said_while_prototypes_begin_as_intended(tmp_path):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*average pooling")

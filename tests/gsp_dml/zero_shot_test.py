@@ -141,6 +141,11 @@ def test_a_single_class_is_refused():
 ZERO_SHOT_HALVES_LABELS = np.repeat(np.arange(20), 6)
 
 
+def test_labels_far_above_float32_integers_are_told_apart():
+    labels = tf.constant([2**24, 2**24 + 1, 2**24, 2**24 + 1], tf.int64)
+    np.testing.assert_array_equal(half_of_classes(labels), [0, 1, 0, 1])
+
+
 def test_halves_share_no_class_and_are_balanced_for_any_batch():
     rng = np.random.default_rng(1)
     for _ in range(50):

@@ -98,6 +98,15 @@ def test_labels_are_permuted_within_the_batch():
     assert (PermutedLabelsLoss(TripletLoss(0.3), seed=4).permuted(LABELS).numpy() != drawn[0]).any()
 
 
+def test_every_place_gets_every_label_equally_often():
+    loss = PermutedLabelsLoss(TripletLoss())
+    step = tf.function(lambda: (loss.permuted([0, 1, 2]), loss.step.assign_add(1))[0], autograph=False)
+    counts = np.zeros((3, 3))
+    for _ in range(600):
+        counts[np.arange(3), step().numpy()] += 1
+    assert np.abs(counts - 200).max() < 5 * np.sqrt(200)
+
+
 def label_column_embeddings():
     return np.random.default_rng(0).normal(size=(6, 4))
 

@@ -115,6 +115,15 @@ def test_a_restored_teacher_decides_the_same_bit_for_bit(estimator):
     assert len({tuple(decision.actions) for decision in whole}) > 1
 
 
+def test_a_restored_teacher_before_its_first_decision():
+    teacher, other = teacher_of([0.1, 0.2], steps_per_decision=3), teacher_of([0.1, 0.2], steps_per_decision=3)
+    run(teacher, 2)
+    other.restore(teacher.state(), teacher.arrays())
+    run(other, 1)
+    run(teacher, 1)
+    assert other.state() == teacher.state()
+
+
 BUMP = np.exp(-((np.arange(5) - 4.0) ** 2) / (2 * 0.7**2))  # e of a distribution on each bin alone
 
 

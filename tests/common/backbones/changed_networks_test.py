@@ -66,6 +66,15 @@ def test_only_what_is_above_the_cut_is_trained_and_moves_its_batch_statistics():
     assert len(frozen.trainable_variables) == 2
 
 
+def test_drop_out_below_the_cut_is_off_in_training_too():
+    images = keras.Input((4, 4, 1))
+    dropped = keras.layers.Dropout(0.5)(keras.layers.Conv2D(8, 1, name="first")(images))
+    network = keras.Model(images, keras.layers.Conv2D(2, 1, name="second")(dropped))
+    parts = cut_network(network, "second")
+    inputs = np.ones((3, 4, 4, 1), np.float32)
+    np.testing.assert_array_equal(parts(inputs, training=True), parts(inputs, training=False))
+
+
 @pytest.mark.parametrize("trained_from", ["layer9", "layer2.0.conv2", "layer3.0.bn1", "layer3.1.add", "images"])
 def test_a_name_that_is_none_and_a_place_beside_a_shortcut_are_refused(trained_from, network):
     with pytest.raises(InvalidInput, match="--trained_from.*head, or where resnet10.*layer1, layer2, layer3, layer3.1"):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.backbones import check_preset, keras_hub_backbone, preset_digest
+from common.backbones import check_preset, is_preset, keras_hub_backbone, preset_digest
 from common.errors import InvalidInput
 from tests.support import presets
 
@@ -107,6 +107,17 @@ def test_what_does_not_fit_is_refused(vit, tmp_path):
     (tmp_path / "vit" / "image_converter.json").unlink()
     with pytest.raises(InvalidInput, match="image converter says how images are normalised: save one"):
         keras_hub_backbone(str(tmp_path / "vit"), image_size=32)
+
+
+def test_names_are_checked_before_anything_is_fetched(vit, tmp_path):
+    check_preset(vit)
+    check_preset("dinov2_small")
+    check_preset("hf://someone/network")
+    for unknown in ("dinov2_smal", str(tmp_path)):
+        with pytest.raises(InvalidInput, match="--backbone.*dinov2_small.*vit_base_patch16_224.*save_to_preset"):
+            check_preset(unknown)
+    assert is_preset("kerashub:dinov2_small")
+    assert not is_preset("vit_small_16")
 
 
 def test_a_folder_counts_by_its_content(vit, tmp_path):

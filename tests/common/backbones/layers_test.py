@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from common.backbones.convolution import batch_normalization, convolution, depthwise_convolution, rectifier
-from common.backbones.input_normalization import IMAGENET_MEAN, IMAGENET_STD, InputNormalization
+from common.backbones.input_normalization import CAFFE_MEAN_BGR, IMAGENET_MEAN, IMAGENET_STD, InputNormalization
 from common.backbones.token_embedding import token_embedding
 from common.errors import InvalidInput
 from common.training.devices import precision_policy
@@ -21,6 +21,19 @@ def test_mean_and_std_are_per_channel_or_one_for_all():
     np.testing.assert_allclose(output[0, 0, 0], [-1.0, -0.6, 0.0, 1.0], atol=1e-6)
     with pytest.raises(ValueError, match=r"expected 1 channel or 3"):
         InputNormalization(IMAGENET_MEAN)(tf.zeros([1, 2, 2, 4]))
+
+
+def test_bgr_equals_keras_preprocessing():
+    expected = keras.applications.resnet50.preprocess_input(IMAGES.astype(np.float32))
+    output = InputNormalization(CAFFE_MEAN_BGR, scale=1.0, channel_order="bgr")(tf.constant(IMAGES))
+    np.testing.assert_allclose(output, expected, atol=2e-5)
+
+
+def test_grey_images_become_three_channels():
+    layer = InputNormalization(IMAGENET_MEAN, IMAGENET_STD)
+    grey = IMAGES[..., :1]
+    np.testing.assert_array_equal(layer(tf.constant(grey)), layer(tf.constant(np.repeat(grey, 3, axis=-1))))
+    assert keras.Sequential([keras.Input((None, None, 1)), layer]).output_shape == (None, None, None, 3)
 
 
 def test_arithmetic_is_in_float32_under_mixed_precision():

@@ -110,6 +110,11 @@ def test_wrong_files_of_the_binary_version_are_named(tmp_path, name, change, mes
         (load_cifar100 if is_100 else load_cifar10)(str(tmp_path))
 
 
+def test_a_file_that_lacks_whole_images_is_named_as_a_deviation(tmp_path):
+    cut(3073 * 7)(fixture.write_cifar10_binary(tmp_path) / "data_batch_4.bin")
+    assert "cifar10 images of data_batch_4.bin: 7 found, 10,000 official" in load_cifar10(str(tmp_path)).deviations
+
+
 def test_image_files_are_read_and_marked(tmp_path, write_image):
     for part, count in (("train", 2), ("test", 1)):
         for label, name in enumerate(fixture.CIFAR10_NAMES):

@@ -1,4 +1,5 @@
 import hashlib
+import logging
 import os
 import pathlib
 
@@ -94,6 +95,13 @@ def test_a_damaged_cache_is_made_again(paths, tmp_path, reads, damage):
     assert len(reads) == 12
     assert digests_of(paths, tmp_path / "cache") == expected(paths)
     assert len(reads) == 12
+
+
+def test_a_cache_that_cannot_be_written_is_told_once(paths, tmp_path, reads, caplog):
+    (tmp_path / "cache").write_text("a file")
+    with caplog.at_level(logging.WARNING):
+        assert digests_of(paths, tmp_path / "cache") == expected(paths)
+    assert [record.getMessage().count("cannot be kept") for record in caplog.records if "kept" in record.msg] == [1]
 
 
 def test_a_photo_that_a_reading_changes_has_its_own_digest_also_from_a_cache_of_before(tmp_path, write_image, reads):

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from common.data import Dataset, Examples, load_image_folder
+from common.data import Dataset, Examples, load_image_folder, load_manifest
 from common.data.dataset import parts_of
 from common.data.dataset_fingerprint import count_test_copies, dataset_fingerprint, is_of_names
 from common.data.image_formats import Reading
@@ -71,6 +71,21 @@ def test_place_and_times_do_not_count(folder, fingerprint, tmp_path, monkeypatch
     assert len(before) == len("contents-") + 16
 
 
+def test_a_table_s_labels_and_splits_count(folder, tmp_path):
+    paths = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.png"))
+    rows = [f"{path},{path[:7]},{'train' if number < 4 else 'test'}" for number, path in enumerate(paths)]
+    tables = [rows, [*rows[:4], *(row.replace("test", "validation") for row in rows[4:6]), *rows[6:]]]
+    tables.append(
+        [*rows[:4], *(row.replace("class 3,", "class x,").replace("class 2,", "class 3,") for row in rows[4:])]
+    )
+    tables.append([*rows[:6], *(row.replace("test", "gallery") for row in rows[6:])])
+    found = set()
+    for table in tables:
+        (folder / "manifest.csv").write_text("\n".join(["path,label,split", *table]))
+        found.add(dataset_fingerprint(load_manifest(str(folder)), tmp_path / "cache"))
+    assert len(found) == 4
+
+
 def test_equal_examples_in_other_parts_are_other_data(folder, tmp_path):
     dataset = load_image_folder(str(folder))
     parts = ({}, {"gallery": dataset.test}, {"validation": dataset.test})
@@ -93,6 +108,18 @@ def test_of_arrays_it_is_what_it_always_was(tmp_path):
     images[1, 3, 2, 2, 2] ^= 1
     assert dataset_fingerprint(in_memory(images), tmp_path / "cache") != before
     assert not (tmp_path / "cache").exists()
+
+
+def test_every_part_counts(tmp_path):
+    def fingerprint(**parts):
+        zeros = Examples(np.arange(2), inputs=np.zeros((2, 1), np.uint8))
+        dataset = Dataset("small", **{"train": zeros, "test": zeros, **parts})
+        return dataset_fingerprint(dataset, tmp_path)
+
+    assert fingerprint() == fingerprint()
+    ones = Examples(np.arange(2), inputs=np.ones((2, 1), np.uint8))
+    assert len({fingerprint(), *(fingerprint(**{part: ones}) for part in ("train", "test", "gallery"))}) == 4
+    assert fingerprint(validation=ones) != fingerprint()
 
 
 def test_the_reading_counts_where_it_changes_a_photo(folder, tmp_path, write_image):

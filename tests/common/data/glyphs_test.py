@@ -1,4 +1,5 @@
 import collections
+import re
 
 import numpy as np
 import pytest
@@ -41,6 +42,12 @@ def test_classes_have_the_drawings_of_their_character(dataset, glyphs_cache_dir)
         code_point = int(dataset.class_names[label][2:6], 16)
         expected = drawings.images[drawings.code_points == code_point]
         np.testing.assert_array_equal(examples.inputs[examples.labels == label][..., 0], expected)
+
+
+def test_contiguous_blocks_of_training_classes_mix_letters_and_symbols(dataset):
+    is_letter = np.asarray(["LETTER" in name for name in dataset.class_names[: dataset.train.num_classes]])
+    shares = [block.mean() for block in np.array_split(is_letter, 4)]
+    assert max(shares) - min(shares) < 0.15
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +107,16 @@ def test_each_stage_has_scripts_of_its_own(scripts, latin):
     assert (num_train, scripts.test.num_classes) == (402, 120)
     assert scripts.test.labels.min() == num_train
     assert latin.train.num_classes == len(latin.class_names) > 1000
+
+
+def test_families_are_those_of_the_characters(scripts):
+    greek = {
+        scripts.class_names[label][7:]: family for label, family in zip(scripts.train.labels, scripts.train.families)
+    }
+    alphas = {family for name, family in greek.items() if re.match("GREEK (CAPITAL|SMALL) LETTER ALPHA( WITH|$)", name)}
+    assert len(alphas) == 1
+    assert not alphas & {family for name, family in greek.items() if "ALPHA" not in name}
+    assert not set(scripts.train.families) & set(scripts.test.families)
 
 
 def test_no_two_images_of_any_stage_are_equal(scripts, latin):

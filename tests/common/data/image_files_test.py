@@ -170,6 +170,16 @@ def test_every_orientation_is_that_of_pillow(kind, order):
 orientation_in_graph, turned_in_graph = (tf.function(each, autograph=False) for each in (encoded_orientation, turned))
 
 
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize(("kind", "layout"), [(1, "Bxxx"), (4, "I")], ids=["byte", "long"])
+def test_an_orientation_may_be_any_whole_number(order, kind, layout):
+    for orientation, expected in ((6, 6), (65536 + 6, 1)):
+        value = struct.pack(order + layout, orientation % 256 if kind == 1 else orientation)
+        contents = jpeg_with(exif_of(9, order, lead=[(0x0112, kind, 1, value)]))
+        expected = 6 if kind == 1 else expected
+        assert orientation_in_graph(tf.constant(contents)).numpy() == expected == stored_traits(contents).orientation
+
+
 def test_a_picture_of_many_scans_or_chunks_is_refused():
     stream = io.BytesIO()
     smooth_image(64, 64).save(stream, "JPEG", progressive=True)

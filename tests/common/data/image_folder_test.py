@@ -52,6 +52,16 @@ def test_classes_may_be_nested_and_other_files_are_ignored(folder):
     assert len(dataset.class_names) == 8
 
 
+def test_classes_in_one_folder_are_a_family(folder, tmp_path):
+    assert load_image_folder(str(folder)).test.families is None
+    names = [f"{alphabet}/character{number}" for alphabet in ("Greek", "Latin") for number in range(4)]
+    add(tmp_path / "nested", *(f"{name}/{image}.png" for name in names for image in (1, 2)))
+    dataset = load_image_folder(str(tmp_path / "nested"))
+    for part in (dataset.train, dataset.test):
+        alphabets = [dataset.class_names[label].split("/")[0] for label in part.labels]
+        assert [alphabets[0] == alphabet for alphabet in alphabets] == (part.families[0] == part.families).tolist()
+
+
 def test_families_stay_on_one_side_if_asked_to(folder, tmp_path):
     with pytest.raises(InvalidInput, match="--by_family: received .*expected every class in a family's folder"):
         load_image_folder(str(folder), by_family=True)
@@ -136,6 +146,18 @@ def test_patterns_leave_out_files_and_folders(folder, capsys):
     assert sorted(load_image_folder(str(folder), exclude=patterns).class_names)[-2:] == ["class 4", "raw"]
     with pytest.raises(InvalidInput, match="left out: [0-9]+ by --exclude"):
         find_image_files(str(folder), exclude=("*",))
+
+
+def test_a_link_to_itself_is_an_image_that_cannot_be_read(folder, monkeypatch):
+    for name in ("self.png", "notes"):
+        (folder / "class 0" / name).symlink_to(name)
+    with pytest.raises(InvalidInput, match="self.png', expected a file that can be read .*symbolic links") as error:
+        load_image_folder(str(folder))
+    assert "notes" not in str(error.value)
+    skipped = []
+    assert len(load_image_folder(str(folder), skipped=skipped).class_names) == 6
+    assert len(skipped) == 1
+    assert len(find_image_files(str(folder))) == 13  # named when it is read
 
 
 def test_names_that_are_no_text_are_found(folder):

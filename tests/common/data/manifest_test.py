@@ -62,6 +62,25 @@ def test_a_table_gives_paths_labels_and_the_split(folder, write):
     assert "1 training rows repeat an image" in repeated.deviations[1]
 
 
+def test_labels_may_be_numbers_and_other_columns_are_ignored(folder):
+    rows = [(f"images/{number}.png", (number + 1) // 2, "train" if number < 5 else "test") for number in range(1, 7)]
+    dataset = load_manifest(write_parquet(folder, rows))
+    assert dataset.class_names == ("1", "2", "3")
+    text_rows = [(split, "note", path, str(label)) for path, label, split in rows]
+    path = write_csv(folder, text_rows, header="split,remark,path,label")
+    np.testing.assert_array_equal(load_manifest(path).train.labels, dataset.train.labels)
+
+
+def test_labels_that_are_missing_or_spelt_in_two_ways(folder):
+    values = 1.0, 2.0, 1.0, float("nan"), float("nan"), 3.0, 2.0
+    rows = [(path, value, split) for (path, _, split), value in zip(ROWS, values)]
+    with pytest.raises(InvalidInput, match=r"(?s)row 4.*label ''.*row 5.*label ''"):
+        load_manifest(write_parquet(folder, rows))
+    spelt = {"owl": "caf\u00e9", "emu": "cafe\u0301", "jay": "nan"}
+    dataset = load_manifest(write_csv(folder, [(path, spelt.get(label, label), split) for path, label, split in ROWS]))
+    assert dataset.class_names == ("caf\u00e9", "nan", "kea")
+
+
 def test_another_column_may_hold_the_labels(folder):
     rows = [(path, label, "bird" if label == "owl" else "other", split) for path, label, split in ROWS]
     path = write_csv(folder, rows, header="path,label,Genus,split")

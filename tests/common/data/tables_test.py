@@ -59,6 +59,10 @@ def test_what_other_programs_write_is_read(name, contents, tmp_path):
     assert csv.field_size_limit() == limit
 
 
+def test_names_with_commas_in_a_column_of_a_tab_separated_file(tmp_path):
+    assert read(tmp_path, "path\na, b.png\n", "t.tsv", ("path",)) == {"path": ["a, b.png"]}
+
+
 @pytest.mark.parametrize(
     ("name", "contents", "message"),
     [

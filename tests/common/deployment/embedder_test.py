@@ -1,4 +1,5 @@
 import hashlib
+import os
 import zipfile
 
 import numpy as np
@@ -202,3 +203,16 @@ def test_photos_are_shown_as_exif_and_profile_say_unless_the_model_is_of_before(
         for items in ([path], [path.read_bytes()])[: 1 + (reading is Reading.SHOWN)]:
             np.testing.assert_allclose(embedder.embed(items), expected(crop), atol=0.01 if kind == "JPEG" else 1e-6)
     assert embedder.reading is Reading.SHOWN
+
+
+def test_names_that_are_no_text_are_read(colour, photographs, tmp_path):
+    path = os.fsencode(tmp_path) + b"/caf\xe9.jpg"
+    with open(path, "wb") as file:
+        file.write(photographs[0].read_bytes())
+    embeddings = colour[0].embed([os.fsdecode(path), photographs[0]])
+    # A photo at another place of a batch may differ by rounding.
+    np.testing.assert_allclose(embeddings[0], embeddings[1], rtol=1e-5, atol=1e-6)
+    with open(path, "wb") as file:
+        file.write(b"no image")
+    with pytest.raises(InvalidInput, match=r"caf.+\.jpg.*its format is unknown"):
+        colour[0].embed([os.fsdecode(path)])

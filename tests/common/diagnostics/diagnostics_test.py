@@ -122,6 +122,19 @@ def test_the_seed_decides():
             evaluate_clustering(embeddings, labels, seed=seed)
 
 
+@pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 1e-25), (np.float32, 1e20), (np.float64, 1e-310)])
+def test_the_scale_of_embeddings_changes_nothing(dtype, scale):
+    embeddings, labels = blobs(spread=1.0)
+    expected = evaluate_clustering(embeddings.astype(dtype), labels)
+    power = 2.0 ** round(np.log2(scale))  # which changes no digit, as long as there is no subnormal number
+    scaled = evaluate_clustering((embeddings.astype(np.float64) * power).astype(dtype), labels)
+    assert expected.normalized_mutual_information > 0.3
+    if scale > 1e-300:
+        assert scaled == expected
+    else:
+        assert scaled.as_dict() == pytest.approx(expected.as_dict(), abs=0.1)
+
+
 def with_spectrum(values, num_items=40, seed=0):
     """Embeddings with these singular values."""
     rng = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from common.downloads import Fingerprint, Source, SourceFile, acquire
+from common.downloads import Fingerprint, Source, SourceFile, acquire, file_digest
 from common.errors import InvalidInput
 from tests.support.local_server import local_server
 
@@ -99,6 +99,13 @@ def test_a_second_process_is_refused(tmp_path):
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(InvalidInput, match="Another process"):
             acquire([release()], str(tmp_path))
+
+
+def test_the_digest_of_a_large_file_is_that_of_its_contents(tmp_path):
+    contents = os.urandom(3 << 20)
+    (tmp_path / "file").write_bytes(contents)
+    for algorithm in ("sha256", "md5"):
+        assert file_digest(str(tmp_path / "file"), algorithm) == hashlib.new(algorithm, contents).hexdigest()
 
 
 CONTENTS = b"as published"

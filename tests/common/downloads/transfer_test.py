@@ -119,6 +119,14 @@ def test_what_is_longer_than_published_is_cut_off_and_the_next_mirror_asked(tmp_
     assert (tmp_path / "file.bin").read_bytes() == CONTENTS
 
 
+def test_a_range_error_to_a_request_without_a_range_is_told_and_the_next_mirror_asked(tmp_path):
+    with local_server({"file.bin": CONTENTS}, statuses=[416]) as server:
+        url, waits = fetch(server, tmp_path / "file.bin", names=("first", "file.bin"))
+    assert (url.rpartition("/")[2], waits) == ("file.bin", [])
+    with local_server({}, statuses=[416]) as server, pytest.raises(InvalidInput, match="HTTP status 416"):
+        fetch(server, tmp_path / "other.bin")
+
+
 @pytest.mark.parametrize(
     ("name", "encoding", "published", "is_taken"),
     [

@@ -3,6 +3,7 @@ import fcntl
 import os
 import pathlib
 import re
+import threading
 import zipfile
 
 import numpy as np
@@ -20,6 +21,7 @@ from common.files import (
     lock_file,
     read_arrays,
     read_json,
+    target_of,
     write_arrays,
     write_atomically,
     write_json,
@@ -68,10 +70,34 @@ def test_a_link_leads_to_its_target_and_a_file_keeps_its_mode(tmp_path):
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["latest.json", "value.json"]
 
 
+def test_a_pipe_is_written_into_and_never_replaced(tmp_path):
+    pipe, read = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader.start()
+    write_text(pipe, "text")
+    reader.join(10)
+    assert read == ["text"]
+    assert pipe.is_fifo()
+    with pytest.raises(InvalidInput, match="output: received .*pipe', expected a file"):
+        target_of(pipe)
+    check_output_file("--csv", str(pipe))
+
+
 def test_a_full_device_is_named():
     with pytest.raises(OSError, match="No space") as raised:
         write_text("/dev/full", "text")
     assert raised.value.filename == "/dev/full"
+
+
+def test_a_file_that_cannot_be_made_is_named_as_the_user_knows_it(tmp_path, monkeypatch):
+    def fail(source, target):
+        raise OSError(30, "Read-only file system", source)
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="Read-only") as raised:
+        write_text(tmp_path / "x.html", "text")
+    assert raised.value.filename == str(tmp_path / "x.html")
 
 
 def test_what_cannot_become_a_file_or_a_folder_is_refused(tmp_path):

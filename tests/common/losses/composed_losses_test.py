@@ -165,3 +165,15 @@ def test_floats_up_to_where_whole_numbers_are_exact(dtype, bits):
     for label in (2**bits, -(2**bits)):
         with pytest.raises(tf.errors.InvalidArgumentError, match=rf"whole and below 2\^{bits}, for they are {dtype}"):
             class_ids(tf.cast([1, label], dtype))
+
+
+@pytest.mark.parametrize("label", [0.5, np.nan, np.inf])
+def test_floats_that_are_no_ids(label):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="expected class ids that are whole"):
+        class_ids(np.array([1.0, label], np.float32))
+
+
+def test_xla_says_what_it_cannot_stop():
+    ids_of = tf.function(class_ids, jit_compile=True)
+    assert not ids_of(tf.constant([1.0, 0.5]))[1]
+    assert ids_of(tf.constant([1.0, 2.0]))[1]

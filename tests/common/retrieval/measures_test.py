@@ -51,6 +51,14 @@ def test_first_hit_rank_counts_from_one_and_zero_is_none():
         np.testing.assert_array_equal(recall_at_k(first_hit_rank(HITS), k), expected)
 
 
+def test_columns_beyond_r_change_no_bit_of_map_at_r():
+    """They come with other queries of a block, which may want more neighbours."""
+    hits, num_relevant = np.random.default_rng(0).random((200, 60)) < 0.4, np.full(200, 27)
+    expected = [map_at_r(row[:27][np.newaxis], np.array([27]))[0] for row in hits]
+    for width in range(27, 61):
+        np.testing.assert_array_equal(map_at_r(hits[:, :width], num_relevant), expected)
+
+
 def plain_ndcg(shared):
     return ndcg_score([2.0 ** np.array(shared) - 1], [-np.arange(len(shared))])
 

@@ -74,6 +74,17 @@ def test_without_a_size_nothing_is_projected():
         EmbeddingHead(GlobalAveragePooling(), None, project_first=True)
 
 
+@pytest.mark.parametrize("normalization", ["unit", "clip", "none"])
+def test_embeddings_leave_normalized(normalization):
+    head = EmbeddingHead(GlobalAveragePooling(), 4)
+    model = EmbeddingModel(make_backbone(), head, ContrastiveLoss(), normalization=normalization)
+    inputs = tf.constant(images())
+    raw = model.head(model.backbone(inputs))["embeddings"].numpy()
+    norms = np.linalg.norm(raw, axis=1, keepdims=True)
+    expected = {"unit": raw / norms, "clip": raw / np.maximum(norms, 1), "none": raw}[normalization]
+    np.testing.assert_allclose(model(inputs), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_the_two_losses_are_mixed():
     head = EmbeddingHead(AttributePooling(), 4)
     metric_loss, attribute_loss = CosineContrastiveLoss(), SquaredAttributes()

@@ -100,6 +100,17 @@ def test_a_damaged_file_is_said_and_made_again(tmp_path, caplog, damage):
     np.testing.assert_array_equal(everything(again), VALUES.astype(np.float16))
 
 
+def test_a_file_of_another_store_is_not_taken_for_ones_own(tmp_path):
+    store, _ = filled(tmp_path)
+    other = store_in(tmp_path, network="b")
+    assert other.path != store.path
+    other.path.mkdir()
+    for path in files_of(store):
+        (other.path / path.name).write_bytes(path.read_bytes())
+    assert other.missing() == [0, 1, 2]
+    assert files_of(other) == []
+
+
 def test_what_float16_does_not_hold_is_refused(tmp_path):
     store = store_in(tmp_path)
     for number in (7e4, np.inf, np.nan):

@@ -190,6 +190,15 @@ def test_proxies_have_an_optimiser_of_their_own(tmp_path, scaled):
     assert fit(keras.models.load_model(tmp_path / "model.keras")).history == fit(model).history
 
 
+def test_averages_of_proxies_are_those_of_their_optimiser():
+    loss = ProxyNCALoss(3, 4)
+    model = model_with(loss, compiled=False)
+    model.compile("sgd", proxy_optimizer=keras.optimizers.SGD(2.0, use_ema=True, ema_momentum=0.5), run_eagerly=True)
+    fit(model, epochs=3)
+    averages = np.array(model.proxy_optimizer._model_variables_moving_average[0])
+    np.testing.assert_array_equal(loss.proxy_bank.proxies, averages)
+
+
 def test_a_schedule_is_that_of_proxies_times_the_multiplier():
     rate = keras.optimizers.schedules.PiecewiseConstantDecay([0, 1], [0.1, 0.01, 0.0])
     loss = ProxyNCALoss(3, 4)

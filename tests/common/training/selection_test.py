@@ -32,6 +32,12 @@ def test_the_simplest_that_is_not_clearly_beaten():
     assert choose({"a": [0.1], "b": [0.9]})[:2] == ("a", "b")  # of one block, no noise is known
 
 
+def test_without_an_effect_the_simplest_is_left_in_one_case_of_ten():
+    rng = np.random.default_rng(0)
+    left = [choose({"a": rng.normal(size=4), "b": rng.normal(size=4)}).name == "b" for _ in range(2000)]
+    assert np.mean(left) == pytest.approx(0.1, abs=0.02)
+
+
 @pytest.mark.parametrize("scores", [{}, {"a": []}, {"a": [1.0], "b": [1.0, 2.0]}, {"a": [[1.0]]}, {"a": [np.nan, 1.0]}])
 def test_scores_that_cannot_be_compared_are_refused(scores):
     with pytest.raises(InvalidInput, match="Invalid scores: received"):

@@ -34,6 +34,16 @@ def test_a_resumed_run_has_each_step_once(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["tensorboard"]
 
 
+def test_a_file_whose_end_was_cut_off_counts_up_to_there(tmp_path):
+    tracker = TensorBoardTracker(tmp_path)
+    for step in (2, 4):
+        tracker.log({"loss": 1.0}, step)
+    tracker.finish("stopped")
+    (path,) = (tmp_path / "tensorboard").iterdir()
+    path.write_bytes(path.read_bytes()[:-10])
+    assert TensorBoardTracker(tmp_path)._send_start("") == {2}
+
+
 @pytest.mark.parametrize(("kind", "told"), [("tensorboard", []), ("tensorboard", [2]), ("none", [2])])
 def test_only_evaluations_of_a_followed_run_leave_a_file_and_no_key_is_kept(tmp_path, kind, told):
     choice = TrackerChoice(kind)

@@ -67,6 +67,12 @@ def test_online_without_a_login_is_refused(offline, monkeypatch):
     check_login()
 
 
+def test_a_mode_that_follows_nothing_is_refused(offline, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    with pytest.raises(InvalidInput, match="Invalid WANDB_MODE: received 'disabled', expected online or offline"):
+        check_login()
+
+
 def test_a_missing_client_names_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(InvalidInput, match=r"pip install 'deep-metric-learning\[wandb\]"):
