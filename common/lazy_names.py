@@ -70,7 +70,7 @@ class _LazyPackage(types.ModuleType):
     def __getattr__(self, name: str) -> object:
         places = vars(self)[_PLACES]
         if name not in places:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
         return self._imported(name)
 
     def __setattr__(self, name: str, value: object) -> None:

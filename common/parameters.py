@@ -14,10 +14,10 @@ import sys
 import types
 import typing
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict, TypeVar
 
-from common.errors import check_choice, invalid
+from common.errors import InvalidInput, check_choice, invalid, nearest_choice
 
 if sys.version_info >= (3, 11):
     from typing import Unpack as Unpack
@@ -144,7 +144,7 @@ def _of_type(part: Any) -> Hint | None:  # noqa: ANN401
 
 
 def checked(constructor: Constructor) -> Constructor:
-    """Decorate an `__init__`: refuse arguments outside the ranges and choices of its annotations.
+    """Decorate an `__init__`: refuse unknown keywords, and arguments outside the ranges and choices of its annotations.
 
     For one release those behind `embedding_dim`, which have to be named, may also come in their order, with a warning.
 
@@ -176,14 +176,31 @@ def checked(constructor: Constructor) -> Constructor:
             text = f"{type(self).__name__}: name what follows embedding_dim: {', '.join(f'{name}=' for name in old)}."
             warnings.warn(text, DeprecationWarning, stacklevel=2)
             arguments, named = arguments[: -len(old)], {**old, **named}
-        given = signature.bind(self, *arguments, **named).arguments  # a missing argument is a TypeError, as elsewhere
-        for name, hint in hints().items():
-            if name in given and not (given[name] is None and hint.optional):
-                _check(name, given[name], hint)
-        constructor(self, *arguments, **named)
+        try:
+            given = signature.bind(self, *arguments, **named).arguments  # a missing one is a TypeError, as elsewhere
+            for name, hint in hints().items():
+                if name in given and not (given[name] is None and hint.optional):
+                    _check(name, given[name], hint)
+            constructor(self, *arguments, **named)
+        except (TypeError, ValueError) as error:
+            if not isinstance(error, InvalidInput):
+                _check_names(type(self), named, error)
+            raise
 
     checking.__signature__ = signature  # type: ignore[attr-defined]  # Keras reads it without following wrappers
     return typing.cast(Constructor, checking)
+
+
+def _check_names(kind: type, given: Iterable[str], error: Exception) -> None:
+    """Refuse a keyword that no constructor of a class has, after its constructor failed."""
+    constructors = [each for base in kind.__mro__ if inspect.isfunction(each := vars(base).get("__init__"))]
+    known = {name: None for each in constructors for name in inspect.signature(each).parameters}
+    expected = [name for name in known if name not in ("self", "args", "kwargs")]
+    for name in [name for name in given if name not in expected]:
+        fix = nearest_choice(name, expected)
+        raise invalid(
+            f"keyword of {kind.__name__}", received=name, expected="one of " + ", ".join(expected), fix=fix
+        ) from error
 
 
 def _check(name: str, value: Any, hint: Hint) -> None:  # noqa: ANN401

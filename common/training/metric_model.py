@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_fraction, check_positive, invalid
+from common.errors import invalid
 from common.losses.class_ids import class_ids
 from common.losses.loss_layer import LossLayer
 from common.losses.metric_loss import MetricLoss
@@ -19,7 +19,7 @@ from common.ops.normalization import normalize
 from common.ops.pair_masks import nan_unless, unchecked_labels, wrong_labels_in_one_line
 from common.ops.replicas import gather_over_replicas, num_replicas
 from common.ops.unfinished_start import warn_of_unfinished_starts
-from common.parameters import LayerArguments, Unpack
+from common.parameters import Count, LayerArguments, Positive, Share, Unpack, checked
 from common.progress import write_notice
 from common.training.callback_order import Callbacks, check_callback_order
 from common.training.callbacks import labelled_batches
@@ -89,21 +89,22 @@ class MetricModel(keras.Model):
         >>> model.compile(tf.keras.optimizers.Adam(1e-4))
     """
 
+    @checked
     def __init__(
         self,
         network: keras.Model,
         metric_loss: MetricLoss,
         *,
         attribute_loss: keras.layers.Layer | None = None,
-        attribute_weight: float = 0.0,
-        proxy_multiplier: float = 1.0,
-        micro_batch: int | None = None,
+        attribute_weight: Share = 0.0,
+        proxy_multiplier: Positive = 1.0,
+        micro_batch: Count | None = None,
         **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(**kwargs)
-        if not network.built:
+        if not getattr(network, "built", False):
             fix = "Begin it with keras.Input, or call it once on a batch."
-            raise invalid("network", received="a model without weights", expected="one that is built", fix=fix)
+            raise invalid("network", received=type(network).__name__, expected="one that is built", fix=fix)
         if not isinstance(metric_loss, MetricLoss):
             fix = "A loss of Keras, or a function, goes into compile(loss=...) of the network itself."
             raise invalid("metric_loss", received=type(metric_loss).__name__, expected="a MetricLoss", fix=fix)
@@ -112,9 +113,9 @@ class MetricModel(keras.Model):
         self.network = network
         self.metric_loss = metric_loss
         self.attribute_loss = attribute_loss
-        self.attribute_weight = check_fraction("attribute_weight", attribute_weight, zero_allowed=True)
-        self.proxy_multiplier = check_positive("proxy_multiplier", proxy_multiplier)
-        self.micro_batch = None if micro_batch is None else check_positive("micro_batch", micro_batch)
+        self.attribute_weight = attribute_weight
+        self.proxy_multiplier = proxy_multiplier
+        self.micro_batch = micro_batch
         self.mean_loss = keras.metrics.Mean(name="loss")
         self._other_means: dict[str, keras.metrics.Mean] = {}  # also of an earlier `compile`, for Keras 3 keeps them
         self.gradient_transforms: tuple[GradientTransform, ...] = ()
@@ -209,11 +210,14 @@ class MetricModel(keras.Model):
         self.compile(**keras.utils.deserialize_keras_object(config))
 
     def fit(self, *args: Any, callbacks: Callbacks = None, **kwargs: Any) -> keras.callbacks.History:
-        """Train as Keras' `fit` does, after a check of the callbacks' order.
+        """Train as Keras' `fit` does, after a check of the callbacks' order and of labels that are names.
 
         See `check_callback_order`.
         """
         check_callback_order(callbacks, self._metric_names)
+        labels = args[1] if len(args) > 1 else kwargs.get("y")
+        if isinstance(labels, (list, np.ndarray)) and np.asarray(labels).dtype.kind in "US":
+            class_ids(labels)  # Keras cannot make tensors of them
         with wrong_labels_in_one_line():
             history = super().fit(*args, callbacks=callbacks, **kwargs)
         warn_of_unfinished_starts(self)
@@ -270,6 +274,8 @@ class MetricModel(keras.Model):
         else:
             outputs = self.network(inputs, training=training)
         outputs = outputs if isinstance(outputs, dict) else {"embeddings": outputs}
+        if "embeddings" not in outputs:
+            raise invalid("outputs of the network", received=sorted(outputs), expected="one that is called embeddings")
         return {**outputs, "embeddings": normalize(outputs["embeddings"], self.metric_loss.normalization)}
 
     def train_step(self, data: tuple) -> dict[str, tf.Tensor]:

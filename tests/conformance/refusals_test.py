@@ -68,6 +68,8 @@ BINS, TASK = {"log_weights": tf.zeros([4]), "low": 1.0}, losses.MinedLoss(losses
             lambda: miners.inter_class(*BATCH, positives="random"),
             "'random', expected one of uniform, distance, n",
         ),
+        (lambda: losses.MultiSimilarityLoss(alpha=2.0), "'alpha', expected one of positive_scale, negative_scale, thr"),
+        (lambda: losses.ProxyAnchorLoss(4, embedding_size=8), "'embedding_size', .*Did you mean embedding_dim?"),
         (lambda: miners.semi_hard(*BATCH, margin=0), "margin: received 0, expected a number greater than 0"),
         (
             lambda: binned(*BATCH, **BINS, high=2.0, draws="pairs"),

@@ -305,6 +305,9 @@ def test_weights_of_samples_and_classes_are_those_of_the_loss():
         (lambda: fit(model_with(), sample_weight=np.ones(6)), "sample_weight"),
         (lambda: fit(model_with(), np.eye(3)[LABELS]), r"shape of labels: received .*6, 3"),
         (lambda: model_with().fit(INPUTS, verbose=0), "data: received 'inputs alone'"),
+        (lambda: model_with().fit(INPUTS, [*"abcd"], verbose=0), r"received 'string'.* np.unique\(labels, return_inv"),
+        (lambda: model_with(proxy_multipler=3.0), "received .proxy_multipler.*Did you mean proxy_multiplier?"),
+        (lambda: MetricModel(None, ContrastiveLoss()), "network: received 'NoneType', expected one that is built"),
     ],
 )
 def test_what_is_refused(call, message):
