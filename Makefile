@@ -23,7 +23,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 # Modules are compiled once: a process that compiles TensorFlow's again needs 14 seconds more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-release lint format test-thesis test-oracles docs environments clean
+.PHONY: demo test test-gpu test-release lint format test-thesis test-oracles docs environments clean
 
 # A loss alone, with a memory and with CCP, on half of the emoji; the other half is searched. A second run only reports.
 demo: $(VENV)/.installed
@@ -58,6 +58,12 @@ test-thesis: $(THESIS_VENV)/.installed-dev
 # Backbones and losses against PyTorch's; here a missing oracle is a failure, not a skipped test.
 test-oracles: $(ORACLE_VENV)/.installed
 	REQUIRE_ORACLES=1 TF_NUM_INTRAOP_THREADS=1 $(ORACLE_VENV)/bin/python -m pytest $(ORACLE_TESTS)
+
+# Layers, losses and their training on a GPU, one test at a time; without one it fails, saying so.
+test-gpu: $(VENV)/.installed-dev
+	@$(VENV)/bin/python -c 'import tensorflow as tf; exit(not tf.config.list_physical_devices("GPU"))' \
+	  || { echo "TensorFlow sees no GPU: no test ran. dml doctor names the likely reason." >&2; exit 1; }
+	TF_FORCE_GPU_ALLOW_GROWTH=true $(VENV)/bin/python -m pytest $(addprefix tests/, conformance gsp_dml ccp_dml common/ops)
 
 # The site, in build/site; a warning is an error.
 docs: $(DOCS_VENV)/.installed

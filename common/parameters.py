@@ -144,7 +144,7 @@ def _of_type(part: Any) -> Hint | None:  # noqa: ANN401
 
 
 def checked(constructor: Constructor) -> Constructor:
-    """Decorate an `__init__`: refuse unknown keywords, and arguments outside the ranges and choices of its annotations.
+    """Decorate an `__init__`: refuse arguments that its annotations exclude, and unknown keywords.
 
     For one release those behind `embedding_dim`, which have to be named, may also come in their order, with a warning.
 

@@ -210,7 +210,7 @@ class MetricModel(keras.Model):
         self.compile(**keras.utils.deserialize_keras_object(config))
 
     def fit(self, *args: Any, callbacks: Callbacks = None, **kwargs: Any) -> keras.callbacks.History:
-        """Train as Keras' `fit` does, after a check of the callbacks' order and of labels that are names.
+        """Train as Keras' `fit` does, after checks of labels and of the callbacks' order.
 
         See `check_callback_order`.
         """
