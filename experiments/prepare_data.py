@@ -11,7 +11,7 @@ from __future__ import annotations
 from absl import flags
 
 from common.commands import command_line
-from common.data.kinds_of_copies import COPIES, MANY
+from common.data import COPIES
 from common.downloads import check_mirror
 from common.errors import check_choice, check_non_negative
 from common.files import default_cache_dir
@@ -53,12 +53,6 @@ if __name__ == "__main__":
     command_line.define_exclude()
     flags.DEFINE_string("mirror", None, "Address of a folder with the published files, asked before all others.")
     flags.DEFINE_integer("shorter_side", 256, "Pixels of the shorter side of the prepared copies; 0: make none.")
-    flags.DEFINE_string(
-        "copies",
-        None,
-        f"One of {', '.join(COPIES)}. files or shards (many copies in each file, for millions of images): every "
-        "command that reads this data set's copies in --cache_dir follows (default: as chosen before, at first shards "
-        f"for more than {MANY:,} images). compressed: those that runs with --copies=compressed read.",
-    )
+    flags.DEFINE_string("copies", None, "exact (default), or compressed, which runs with --copies=compressed read.")
     flags.DEFINE_boolean("check", False, "Fetch, change and write nothing; report on what is there.")
     experiment_flags.run_command(main, kept="What was fetched is kept; run the same command to resume.")

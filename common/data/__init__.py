@@ -68,11 +68,6 @@ if TYPE_CHECKING:
         view_batches as view_batches,
     )
     from common.data.inspection import Inspection as Inspection, inspect_dataset as inspect_dataset
-    from common.data.kinds_of_copies import (
-        COPIES as COPIES,
-        choose_copies as choose_copies,
-        chosen_copies as chosen_copies,
-    )
     from common.data.labels import label_text as label_text
     from common.data.left_out import (
         check_images as check_images,
@@ -82,13 +77,16 @@ if TYPE_CHECKING:
     from common.data.manifest import load_manifest as load_manifest, read_image_table as read_image_table
     from common.data.memory_batches import MemoryBatches as MemoryBatches
     from common.data.mnist import load_mnist as load_mnist
-    from common.data.prepared_images import prepare_images as prepare_images, with_copies as with_copies
+    from common.data.prepared_images import (
+        COPIES as COPIES,
+        prepare_images as prepare_images,
+        with_copies as with_copies,
+    )
     from common.data.random_batches import (
         HierarchicalBatches as HierarchicalBatches,
         MPerClassBatches as MPerClassBatches,
         RandomPairBatches as RandomPairBatches,
     )
-    from common.data.shards import ShardedImages as ShardedImages
     from common.data.stanford_online_products import load_stanford_online_products as load_stanford_online_products
     from common.data.synthetic_tokens import load_synthetic_tokens as load_synthetic_tokens
     from common.data.tables import (

@@ -11,7 +11,6 @@ import numpy as np
 from common.data.class_splits import contiguous_folds
 from common.data.file_names import FileNames
 from common.data.image_formats import Reading
-from common.data.shards import ShardedImages
 from common.errors import check_choice, invalid
 
 PARTS = ("train", "validation", "test", "gallery")
@@ -43,7 +42,6 @@ class Examples:
         positions: `[examples]` index of the tile (row by row, from 0) that shows the target of a collage.
         view_seeds: `[examples, views, 2]` int32, the seed pairs of the only views in which training sees an example
             (see `fixed_views`); None where every draw is a view of its own.
-        shards: `[examples]` copies of the images that are read instead of the files in `paths`.
         superclasses: `[examples]` identifiers of groups of classes; see `with_superclasses`.
         families: `[examples]` integers, the family of each example's class, such as a letter and its accented forms.
             Classes of one family succeed and fail together, so intervals count them as one. None: independent classes.
@@ -62,7 +60,6 @@ class Examples:
     boxes: np.ndarray | None = None
     positions: np.ndarray | None = None
     view_seeds: np.ndarray | None = None
-    shards: ShardedImages | None = None
     superclasses: np.ndarray | None = None
     families: np.ndarray | None = None
     encounters: np.ndarray | None = None
@@ -110,7 +107,7 @@ class Examples:
         """Return whether these are copies of the images as loaded, not the same files."""
         if self.paths is None or loaded.paths is None:
             return False
-        return self.shards is not None or not np.array_equal(self.paths, loaded.paths)
+        return not np.array_equal(self.paths, loaded.paths)
 
     def subset(self, indices: np.ndarray) -> Examples:
         """Return the examples at `indices` (`[chosen]` integers, or a mask `[examples]`), in order."""

@@ -38,7 +38,7 @@ def training_batches(
     A batch resumed at `start_step` equals bit for bit that of an uninterrupted run, for any number of threads.
 
     Args:
-        examples: in memory, as files or in shards; with `view_seeds`, each is seen in these views alone.
+        examples: in memory or as files; with `view_seeds`, each is seen in these views alone.
         batches: index batches over `examples`.
         augmentation: applied with the seed pair that `example_seeds` gives to the example.
         seed: of the augmentation, non-negative.
@@ -91,7 +91,7 @@ def evaluation_batches(
     """Return all inputs once, in order, without labels; the last batch may be smaller.
 
     Args:
-        examples: in memory, as files or in shards.
+        examples: in memory or as files.
         preprocessing: an `ImageTransform` without randomness, such as `CenterCrop(size)` or `Identity()`.
         batch_size: inputs in a batch.
         num_threads: that decode and transform; None leaves the number to `tf.data`.
@@ -114,7 +114,7 @@ def view_batches(
     """Return inputs of given examples and seed pairs, in order, without labels.
 
     Args:
-        examples: in memory, as files or in shards.
+        examples: in memory or as files.
         transform: an augmentation, or a preprocessing without randomness.
         batch_size: inputs in a batch.
         indices: `[inputs]` places among the examples; an example may come several times.
@@ -173,7 +173,7 @@ def invalid_input_behind(error: Exception) -> InvalidInput | None:
 
 
 class _Content(NamedTuple):
-    """Inputs in memory, files or shards: how to take a batch, and decode one."""
+    """Inputs in memory or files: how to take a batch, and decode one."""
 
     taken: Callable[[np.ndarray], np.ndarray]  # from indices `[batch]` to what TensorFlow receives
     shape: tuple[int, ...]  # of one input there
@@ -193,7 +193,7 @@ class _Content(NamedTuple):
 
 
 def _content(examples: Examples, transform: ImageTransform) -> _Content:
-    paths, shards = examples.paths, examples.shards
+    paths = examples.paths
     if paths is None:
         arrays = examples.arrays
         return _Content(arrays.__getitem__, arrays.shape[1:], tf.as_dtype(arrays.dtype), _of_array)
@@ -204,8 +204,6 @@ def _content(examples: Examples, transform: ImageTransform) -> _Content:
             expected="one with a fixed output size",
             fix="Files differ in size: use CenterCrop, ThesisCrop or PublishedCodeCrop.",
         )
-    if shards is not None:
-        return _Content(lambda indices: shards[indices].named_contents(), (2,), tf.string, _of_named_contents)
     return _Content(lambda indices: paths[indices].as_bytes(), (), tf.string, _of_path)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 import contextlib
 import dataclasses
 import functools
@@ -10,7 +9,7 @@ import hashlib
 import io
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,20 +22,19 @@ from common.data.image_files import load_rgb
 from common.data.image_formats import Reading
 from common.data.image_jobs import run_image_jobs
 from common.data.images import scaled_side
-from common.data.kinds_of_copies import COPIES, chosen_copies
 from common.data.left_out import check_images
 from common.data.regular_files import read_regular_file
-from common.data.shards import ShardedImages, ShardFolder
 from common.errors import check_choice, check_given, check_positive, invalid
 from common.files import mark_used
 from common.progress import write_notice
 
+COPIES = ("exact", "compressed")
 _QUALITY = 95  # of the JPEG files
 _COMPRESSED_QUALITY = 93  # less changes MAP@R by more than .1; WebP of this size changes it more, and decodes slowly
 _LONGEST_SIDE = 65_500  # pixels of a JPEG file that libjpeg writes
 _COPY_VERSION = 1  # of what copies look like
 _DESCRIPTION = "preparing images"
-_BYTES_AT_256 = {"files": 50_000, "shards": 50_000, "compressed": 40_000}  # of a copy of a photograph
+_BYTES_AT_256 = {"exact": 50_000, "compressed": 40_000}  # of a copy of a photograph
 
 
 def with_copies(
@@ -44,7 +42,7 @@ def with_copies(
     cache_dir: str,
     shorter_side: int,
     originals: Sequence[str] = (),
-    copies: str | None = None,
+    copies: str = COPIES[0],
 ) -> Dataset:
     """Return a data set of image files whose parts are copies, see `prepare_images`.
 
@@ -53,7 +51,7 @@ def with_copies(
         cache_dir: folder for the copies and the digests.
         shorter_side: in pixels.
         originals: parts whose files are read as they are, once `check_images` has found them whole.
-        copies: see `prepare_images`; None: see `chosen_copies`.
+        copies: see `prepare_images`.
 
     Raises:
         InvalidInput: images that cannot be read to their end (it names them), or a folder that cannot be written.
@@ -61,7 +59,6 @@ def with_copies(
     parts = dict(parts_of(dataset))
     for part in originals:
         check_images(parts[part], cache_dir)
-    copies = copies or chosen_copies(cache_dir, sum(map(len, parts.values())))
     made: dict[str, Any] = {
         part: prepare_images(examples, cache_dir, shorter_side, copies=copies)
         for part, examples in parts.items()
@@ -87,11 +84,10 @@ def prepare_images(
         cache_dir: folder for the copies and the sources' digests, made if need be; about 50 kB an image at 256.
         shorter_side: in pixels.
         boxes: crop to `examples.boxes` (left, top, right, bottom; exclusive) first.
-        copies: `files`, one for each copy, or `shards`: the same bytes in files of 128 MiB, for millions of images;
-            `compressed`: smaller ones in shards.
+        copies: `exact`, or `compressed` to smaller files.
 
     Returns:
-        The examples, in the same order and without boxes: with the copies' paths, or with `shards` beside the sources'.
+        The examples, in the same order and without boxes: with the copies' paths.
 
     Raises:
         InvalidInput: images that cannot be read to their end (it names them), or a folder that cannot be written.
@@ -102,15 +98,9 @@ def prepare_images(
         raise invalid("examples", received="no boxes" if boxes else "no paths", expected="image files (with boxes)")
     crops = examples.boxes if boxes else None
     sources = _Sources(examples, crops, cache_dir, shorter_side, copies)
-    made = dataclasses.replace(examples, boxes=None, reading=Reading.STORED)
-    name = f"shorter_side_{shorter_side}" + ("_boxes" if boxes else "")
-    if copies != "files":
-        name += "_compressed" if copies == "compressed" else ""
-        folder = os.path.join(cache_dir, "shards", f"{name}_version_{_COPY_VERSION}")
-        made = dataclasses.replace(made, shards=_as_shards(sources, ShardFolder(folder)))
-    else:
-        folder = os.path.join(cache_dir, "prepared", name)
-        made = dataclasses.replace(made, paths=_as_files(sources, folder))
+    name = f"shorter_side_{shorter_side}" + ("_boxes" if boxes else "") + ("_compressed" if copies != "exact" else "")
+    folder = os.path.join(cache_dir, "prepared", name)
+    made = dataclasses.replace(examples, boxes=None, reading=Reading.STORED, paths=_made(sources, folder))
     mark_used(folder)
     return made
 
@@ -123,21 +113,15 @@ class _Sources:
     ) -> None:
         self.paths, self._reading = check_given("paths", examples.paths), examples.reading
         self._crops, self.shorter_side, self.copies = crops, shorter_side, copies
+        self._quality = _COMPRESSED_QUALITY if copies == "compressed" else _QUALITY
         self._digests = content_digests(self.paths, cache_dir, reading=examples.reading)
 
     def copy_name(self, row: int) -> str:
         """Return `ab/stem-abcdef0123456789.jpg`, from a digest of all that affects the copy."""
-        described = repr((self._digests[row].decode(), self._box(row), _QUALITY, _COPY_VERSION))
+        described = repr((self._digests[row].decode(), self._box(row), self._quality, _COPY_VERSION))
         digest = hashlib.sha256(described.encode()).hexdigest()
         stem = os.path.splitext(os.path.basename(self.paths[row]))[0][:40]
         return os.path.join(digest[:2], f"{stem}-{digest[:20]}.jpg")
-
-    def keys(self) -> np.ndarray:
-        """Return `[images]` keys of 16 bytes, from digests of contents and boxes."""
-        if self._crops is None:
-            return np.frombuffer(binascii.unhexlify(self._digests.astype("S32").tobytes()), "S16")
-        boxed = (repr((self._digests[row].decode(), self._box(row))) for row in range(len(self._digests)))
-        return np.array([hashlib.sha256(each.encode()).digest()[:16] for each in boxed], "S16")
 
     def copy(self, row: int) -> bytes:
         """Return a copy's contents, an RGB JPEG file of the resized image (bilinear, antialiased).
@@ -156,53 +140,29 @@ class _Sources:
         image = image.crop(_longest_part(image, self.shorter_side))
         width, height = (scaled_side(side, min(image.size), self.shorter_side) for side in image.size)
         resized = image.resize((width, height), Image.Resampling.BILINEAR)
-        quality = _COMPRESSED_QUALITY if self.copies == "compressed" else _QUALITY
-        if quality < _QUALITY:
+        if self._quality < _QUALITY:
             with contextlib.suppress(OSError):  # noise may need more room than Pillow gives this encoder
-                return _encoded(resized, quality=quality, optimize=True)
-        return _encoded(resized, quality=quality)
+                return _encoded(resized, quality=self._quality, optimize=True)
+        return _encoded(resized, quality=self._quality)
 
     def _box(self, row: int) -> Sequence[float] | None:
         return None if self._crops is None else self._crops[row].tolist()
 
 
-def _as_files(sources: _Sources, folder: str) -> FileNames:
-    """Make missing copies; return the paths of all."""
+def _made(sources: _Sources, folder: str) -> FileNames:
+    """Announce and make missing copies; return the paths of all."""
     copies = FileNames(os.path.join(folder, sources.copy_name(row)) for row in range(len(sources.paths)))
-    missing = _missing(copies)
-
-    def prepare(row: int) -> None:
-        _write(copies[row], sources.copy(row))
-
-    _run(prepare, missing, sources, folder)
-    return copies
-
-
-def _as_shards(sources: _Sources, folder: ShardFolder) -> ShardedImages:
-    """Make missing copies; return all."""
-    keys = sources.keys()
-    copies, missing = folder.find(keys)
-    if not missing.any():
-        return copies
-    with folder.filling() as add:
-        _, missing = folder.find(keys)  # another process may have made some meanwhile
-        rows = np.flatnonzero(missing)
-        _, first = np.unique(keys[rows], return_index=True)  # one of those with the same contents
-
-        def prepare(row: int) -> None:
-            add(keys[row], sources.copy(row))
-
-        _run(prepare, rows[np.sort(first)], sources, os.fspath(folder.path))
-    return folder.find(keys)[0]
-
-
-def _run(prepare: Callable[[int], None], rows: np.ndarray, sources: _Sources, folder: str) -> None:
-    """Announce and make copies."""
+    rows = _missing(copies)
     if len(rows):
         megabytes = len(rows) * _BYTES_AT_256[sources.copies] * (sources.shorter_side / 256) ** 2 / 1e6
         what = f"{len(rows):,} copies of images, about {max(1, megabytes):,.0f} MB"
         write_notice(f"{what}, are written to {folder} (python -m experiments.clean --cache removes them)")
+
+    def prepare(row: int) -> None:
+        _write(copies[row], sources.copy(row))
+
     run_image_jobs((functools.partial(prepare, row) for row in rows.tolist()), _DESCRIPTION, len(rows))
+    return copies
 
 
 def _missing(copies: FileNames) -> np.ndarray:

@@ -203,7 +203,7 @@ def _rows(dataset: Dataset, training: FeatureStore, evaluation: FeatureStore) ->
     starts = itertools.accumulate((len(examples) for _, examples in parts), initial=0)
     rows = {
         name: dataclasses.replace(
-            examples, inputs=start + np.arange(len(examples)), paths=None, boxes=None, view_seeds=None, shards=None
+            examples, inputs=start + np.arange(len(examples)), paths=None, boxes=None, view_seeds=None
         )
         for (name, examples), start in zip(parts, starts)
     }

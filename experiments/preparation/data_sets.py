@@ -44,7 +44,7 @@ def prepare(
     Args:
         data_dir: the folder of all data (or, for folder and manifest, of this one).
         shorter_side: of the small copies in pixels; 0: make none.
-        copies: one of `data.COPIES`; `files` and `shards` are chosen for future runs, too; None: as chosen before.
+        copies: one of `data.COPIES`; None: exact.
         exclude: `--exclude` of a folder.
     """
     files: tuple[Acquired, ...] = ()
@@ -57,16 +57,14 @@ def prepare(
         files = acquire(SOURCES[SOURCE_OF[name]], data_dir, mirror=mirror)
         print("".join(f"{file.name}: {file.origin}; {file.check}\n" for file in files), end="")
         dataset = load(name, data_dir, cache_dir)
-    if copies is not None:
-        if dataset.kind != "image_files":
-            expected = f"no such flag for {dataset.name}, whose images are not copied"
-            raise invalid("--copies", received=copies, expected=expected)
-        if copies != "compressed":
-            data.choose_copies(build.image_cache(dataset, cache_dir), copies)
+    if copies is not None and dataset.kind != "image_files":
+        expected = f"no such flag for {dataset.name}, whose images are not copied"
+        raise invalid("--copies", received=copies, expected=expected)
     inspection = report(dataset)
     print(f"Manifest: {', '.join(write_manifest(inspection, files, data_dir))}")
     if dataset.kind == "image_files" and shorter_side:
-        data.with_copies(dataset, build.image_cache(dataset, cache_dir), shorter_side, copies=copies)
+        cache = build.image_cache(dataset, cache_dir)
+        data.with_copies(dataset, cache, shorter_side, copies=copies or data.COPIES[0])
     print(f"Ready: --dataset={name} --data_dir={data_dir}")
 
 

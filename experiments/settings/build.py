@@ -107,10 +107,8 @@ def prepare_dataset(dataset: data.Dataset, config: RunSettings, cache_dir: str |
     originals: tuple[str, ...] = ("train",) if config.crop == "published_code" else ()
     if not config.evaluation_antialias:
         originals = tuple(part for part, _ in data.parts_of(dataset))
-    side, copies = data.CenterCrop(config.image_size).shorter_side, config.copies
-    return data.with_copies(
-        dataset, image_cache(dataset, cache_dir), side, originals, copies if copies == "compressed" else None
-    )
+    side = data.CenterCrop(config.image_size).shorter_side
+    return data.with_copies(dataset, image_cache(dataset, cache_dir), side, originals, config.copies)
 
 
 def image_cache(dataset: data.Dataset, cache_dir: str | None) -> str:

@@ -20,7 +20,7 @@ CONFIG = {"dataset": "glyphs", "loss": "c2", "pooling": "gap", "fold": 0, "repea
 
 @pytest.fixture
 def places(tmp_path):
-    """A cache of prepared images, as both kinds, and two runs of which one has finished."""
+    """A cache of prepared images, of both kinds, and two runs of which one has finished."""
     for number in range(8):
         folder = tmp_path / "photos" / f"class{number // 2}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -28,9 +28,7 @@ def places(tmp_path):
     cache, runs = tmp_path / "cache", tmp_path / "runs"
     dataset = load_image_folder(str(tmp_path / "photos"))
     with_copies(dataset, str(cache / "images" / "folder"), 16)
-    (cache / "images" / "folder" / "copies.json").unlink(missing_ok=True)
-    write_json(cache / "images" / "folder" / "copies.json", {"copies": "shards"})
-    with_copies(dataset, str(cache / "images" / "folder"), 16)
+    with_copies(dataset, str(cache / "images" / "folder"), 16, copies="compressed")
     store = cache / "features" / "glyphs" / "0123456789abcdef"
     store.mkdir(parents=True)
     (store / "activations-00000-00ff.npy").write_bytes(bytes(100))
@@ -78,11 +76,10 @@ def test_caches_are_removed_and_made_again(places):
     assert finished.returncode == 0, finished.stderr
     assert "4 of 4 removed" in finished.stdout
     left = files(places / "cache")
-    assert [name for name in left if name.endswith((".jpg", ".bin", ".npy", ".keras"))] == []
-    assert "images/folder/copies.json" in left  # a choice, and no copy
+    assert [name for name in left if name.endswith((".jpg", ".npy", ".keras"))] == []
     assert runs_of(places) == ["fold0-repeat0", "fold1-repeat0"]
     prepared = with_copies(load_image_folder(str(places / "photos")), str(places / "cache" / "images" / "folder"), 16)
-    assert len(prepared.train.shards) == len(prepared.train)
+    assert all(map(os.path.exists, prepared.train.paths))
 
 
 @pytest.mark.parametrize(
@@ -113,12 +110,12 @@ def test_the_caches_used_last_are_kept(places):
     for place, each in enumerate(caches_of(places)):
         for path in (*each.path.rglob("*"), each.path):
             os.utime(path, (1e9 + place, 1e9 + place))
-    with_copies(dataset, str(places / "cache" / "images" / "folder"), 16)  # uses the shards, and writes nothing
-    shards, *others = sorted(caches_of(places), key=lambda each: each.days)
-    assert shards.path.parent.name == "shards"
-    most = (shards.num_bytes + others[0].num_bytes) / 1e9
+    with_copies(dataset, str(places / "cache" / "images" / "folder"), 16)  # uses the copies, and writes nothing
+    used, *others = sorted(caches_of(places), key=lambda each: each.days)
+    assert used.path.name == "shorter_side_16"
+    most = (used.num_bytes + others[0].num_bytes) / 1e9
     assert "1 of 1 removed" in clean(places, "--cache", f"--keep_gb={most}", "--yes").stdout
-    assert {each.path for each in caches_of(places)} == {shards.path, others[0].path}
+    assert {each.path for each in caches_of(places)} == {used.path, others[0].path}
     assert "Nothing to remove" in clean(places, "--cache", f"--keep_gb={most}", "--yes").stdout
     check_clean_failure(clean(places, "--keep_gb=1"), "--keep_gb", "only --cache removes")
 

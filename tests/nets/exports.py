@@ -19,6 +19,7 @@ REMOVED: tuple[str, ...] = (
     "deep_metric_learning.",  # an explicit list now
     *("common.records.GpuEnergy", "common.records.PackageEnergy"),
     *("common.retrieval.QueryScores", "common.retrieval.merge_scores", "common.retrieval.score_queries"),
+    *("common.data.ShardedImages", "common.data.choose_copies", "common.data.chosen_copies"),
     *("common.downloads.mirrored", "common.training.trackers.NoTracker", "common.training.trackers.Tracker"),
     # Now those of `milbich_dml`.
     *(f"common.diagnostics.{name}" for name in ("CompactGroups", "compact_groups")),

@@ -5,7 +5,6 @@ import pytest
 
 from common.data.dataset import Dataset, Examples, check_training_pairs
 from common.data.image_formats import Reading
-from common.data.shards import ENTRY, ShardedImages
 from common.errors import InvalidInput
 
 
@@ -55,19 +54,6 @@ def test_copies_are_told_from_the_files_as_they_were_loaded():
     assert not loaded.are_copies_of(loaded)
     assert dataclasses.replace(loaded, paths=np.array(["a", "b", "c"])).are_copies_of(loaded)
     assert not Examples(loaded.labels, inputs=loaded.inputs).are_copies_of(loaded)
-    shards = ShardedImages(["a.bin"], np.zeros(3, ENTRY))
-    assert dataclasses.replace(loaded, shards=shards).are_copies_of(loaded)
-
-
-def test_places_in_shards_follow_their_examples():
-    entries = np.zeros(4, ENTRY)
-    entries["offset"] = [10, 20, 30, 40]
-    examples = Examples(np.array([5, 6, 5, 7]), shards=ShardedImages(["a.bin"], entries))
-    chosen = examples.select_classes(np.array([7, 5]))
-    assert chosen.labels.tolist() == [1, 1, 0]
-    assert chosen.shards._entries["offset"].tolist() == [10, 30, 40]
-    with pytest.raises(InvalidInput, match=r"examples\.shards.*3"):
-        Examples(np.array([0, 0, 1]), shards=examples.shards)
 
 
 def _dataset(train=(0, 1), test=(2, 3), **settings):

@@ -13,7 +13,6 @@ from common.data.dataset import Examples
 from common.data.image_formats import Reading
 from common.data.images import CenterCrop, Identity, RandomShift, ThesisCrop
 from common.data.input_pipeline import evaluation_batches, example_seeds, invalid_input_behind, training_batches
-from common.data.prepared_images import prepare_images
 from common.errors import InvalidInput
 
 LABELS = np.repeat(np.arange(8), 5)
@@ -49,18 +48,16 @@ def hashes(dataset, count):
     ]
 
 
-def test_files_have_the_same_bits_as_shards_and_from_any_step(copies):
+def test_files_have_the_same_bits_from_any_step(files):
     """`batch_digest_test` has the bits themselves, for one and for four threads."""
-    as_files, as_shards = copies
     batches, augmentation = index_batches(), ThesisCrop(16)
     count = batches.batches_per_epoch + 3
-    expected = hashes(training_batches(as_files, batches, augmentation, seed=5, num_threads=1), count)
+    expected = hashes(training_batches(files, batches, augmentation, seed=5, num_threads=1), count)
     assert len(set(expected)) == count
     for start in (1, batches.batches_per_epoch):
-        for examples in copies:
-            resumed = training_batches(examples, batches, augmentation, seed=5, start_step=start)
-            assert hashes(resumed, count - start) == expected[start:]
-    assert hashes(training_batches(as_shards, batches, augmentation, seed=5, num_threads=4), count) == expected
+        resumed = training_batches(files, batches, augmentation, seed=5, start_step=start)
+        assert hashes(resumed, count - start) == expected[start:]
+    assert hashes(training_batches(files, batches, augmentation, seed=5, num_threads=4), count) == expected
 
 
 @pytest.mark.parametrize(("augmentation", "start"), [(RandomShift(2, flip=True), 0), (ThesisCrop(8), 16)])
@@ -143,7 +140,7 @@ def test_tokens_pass_untouched():
     np.testing.assert_array_equal(evaluated, tokens)
 
 
-def test_evaluation_is_in_order_with_a_smaller_last_batch(files, copies, in_memory):
+def test_evaluation_is_in_order_with_a_smaller_last_batch(files, in_memory):
     inputs = list(evaluation_batches(in_memory, Identity(), 16))
     assert [len(batch) for batch in inputs] == [16, 16, 8]
     np.testing.assert_array_equal(np.concatenate(inputs), in_memory.inputs)
@@ -156,43 +153,26 @@ def test_evaluation_is_in_order_with_a_smaller_last_batch(files, copies, in_memo
         contents = tf.io.read_file(files.paths[index])
         expected = CenterCrop(16)(tf.io.decode_jpeg(contents, 3, dct_method="INTEGER_ACCURATE")).numpy()
         np.testing.assert_array_equal(images[index], expected)
-    turned = np.arange(len(LABELS))[::-3]
-    parts = [np.concatenate(list(evaluation_batches(part.subset(turned), CenterCrop(16), 5))) for part in copies]
-    np.testing.assert_array_equal(parts[1], parts[0])
     with pytest.raises(InvalidInput, match="fixed output size"):
         evaluation_batches(files, Identity(), 4)
 
 
-@pytest.mark.parametrize("damage", ["truncated", "missing", "shard"])
+@pytest.mark.parametrize("damage", ["truncated", "missing"])
 def test_a_bad_file_in_the_middle_of_an_epoch_is_named(files, tmp_path, damage):
     paths, bad = np.array(files.paths, object), tmp_path / "bad picture.jpg"
     if damage == "truncated":
         bad.write_bytes(Path(files.paths[0]).read_bytes()[:-300])
     paths[30] = str(bad)
     examples = Examples(labels=LABELS, paths=paths.astype(str))
-    if damage == "shard":
-        examples = prepare_images(files, str(tmp_path), 24, copies="shards")
-        [bad] = tmp_path.rglob("shard-*.bin")
-        contents = bytearray(bad.read_bytes())
-        contents[len(contents) // 3] ^= 1
-        bad.write_bytes(contents)
-    with pytest.raises(tf.errors.OpError, match="with damage at byte" if damage == "shard" else bad.name) as caught:
+    with pytest.raises(tf.errors.OpError, match=bad.name) as caught:
         for _ in training_batches(examples, index_batches(), ThesisCrop(16), seed=0).take(50):
             pass
     explained = invalid_input_behind(caught.value)
     assert isinstance(explained, InvalidInput)
-    assert f"{bad} with damage at byte" in str(explained) or damage != "shard"
     assert str(bad) in str(explained)
     assert "\n" not in str(explained)
     assert invalid_input_behind(tf.errors.InvalidArgumentError(None, None, "shapes differ")) is None
     assert invalid_input_behind(FileNotFoundError("x; No such file or directory")) is None
-
-
-@pytest.fixture(scope="module")
-def copies(files, tmp_path_factory):
-    """The same copies, as files and in shards."""
-    cache = str(tmp_path_factory.mktemp("cache with blanks"))
-    return [prepare_images(files, cache, 24, copies=kind) for kind in ("files", "shards")]
 
 
 def test_seeds_are_a_function_of_seed_epoch_and_place():

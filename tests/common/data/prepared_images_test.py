@@ -13,7 +13,7 @@ from common.data.image_formats import Reading
 from common.data.prepared_images import prepare_images
 from common.errors import InvalidInput
 
-both_kinds = pytest.mark.parametrize("copies", ["files", "shards"])
+both_kinds = pytest.mark.parametrize("copies", ["exact", "compressed"])
 
 
 @pytest.fixture
@@ -33,12 +33,11 @@ def one(path, **settings):
 
 def written(cache):
     """The time of each file of copies."""
-    found = [*Path(cache).glob("prepared/**/*.jpg"), *Path(cache).rglob("shard-*.bin")]
-    return {path: path.stat().st_mtime_ns for path in found}
+    return {path: path.stat().st_mtime_ns for path in Path(cache).glob("prepared/**/*.jpg")}
 
 
 def contents_of(prepared):
-    return list(prepared.shards) if prepared.shards else [Path(path).read_bytes() for path in prepared.paths]
+    return [Path(path).read_bytes() for path in prepared.paths]
 
 
 def test_copies_are_rgb_jpeg_with_the_shorter_side(examples, tmp_path):
@@ -57,7 +56,7 @@ def test_compressed_copies_are_smaller_and_leave_the_exact_ones_alone(tmp_path):
     Image.fromarray(ramp.clip(0, 255).astype(np.uint8)).save(tmp_path / "photo.png")
     exact, small, again = (
         contents_of(prepare_images(one(tmp_path / "photo.png"), str(tmp_path / "cache"), 40, copies=kind))[0]
-        for kind in ("shards", "compressed", "shards")
+        for kind in ("exact", "compressed", "exact")
     )
     assert exact == again
     assert len(small) < len(exact)
@@ -99,13 +98,13 @@ def test_an_interrupted_preparation_makes_only_what_is_missing(examples, tmp_pat
         path.write_bytes(path.read_bytes()[:300])
     with pytest.raises(InvalidInput, match=r"images/0\.jpg.*images/2\.jpg"):
         prepare_images(examples, str(tmp_path / "cache"), 32, copies=copies)
-    assert len(written(tmp_path / "cache")) == (2 if copies == "files" else 1)
+    assert len(written(tmp_path / "cache")) == 2
     for path, whole in zip(bad, contents):
         path.write_bytes(whole)
     made.clear()
     prepared = prepare_images(examples, str(tmp_path / "cache"), 32, copies=copies)
     assert sorted(made) == list(map(str, bad))
-    assert contents_of(prepared) == contents_of(prepare_images(examples, str(tmp_path / "anew"), 32))
+    assert contents_of(prepared) == contents_of(prepare_images(examples, str(tmp_path / "anew"), 32, copies=copies))
     os.unlink(bad[0])
     with pytest.raises(InvalidInput, match=r"images/0\.jpg"):
         prepare_images(examples, str(tmp_path / "cache"), 32, copies=copies)
@@ -176,26 +175,7 @@ def test_two_preparations_at_once_make_each_copy_once(examples, tmp_path, copies
     first, second = map(contents_of, results)
     assert first == second
     assert {min(Image.open(io.BytesIO(copy)).size) for copy in first} == {48}
-    assert len(written(tmp_path)) == (4 if copies == "files" else 1)
-
-
-def test_shards_have_the_bytes_of_the_files_each_once(examples, tmp_path):
-    boxes, again = np.array([[1, 2, 5, 8]] * 4 + [[0, 0, 5, 8]]), [0, 1, 2, 3, 0]  # the first image has two
-    boxed = Examples(labels=examples.labels[again], paths=examples.paths[again], boxes=boxes)
-    copy = tmp_path / "again.jpg"
-    copy.write_bytes(Path(examples.paths[1]).read_bytes())
-    twice = Examples(labels=np.zeros(5, int), paths=np.array([*examples.paths, str(copy)]))
-    for given, boxes in ((twice, False), (boxed, True)):
-        files = prepare_images(given, str(tmp_path / "cache"), 32, boxes)
-        prepared = prepare_images(given, str(tmp_path / "cache"), 32, boxes, copies="shards")
-        assert list(prepared.shards) == contents_of(files)
-        assert list(prepared.paths) == list(given.paths)
-        assert prepared.boxes is None
-        np.testing.assert_array_equal(prepared.labels, given.labels)
-        distinct = sum(map(len, set(prepared.shards)))
-        sizes = [path.stat().st_size for path in tmp_path.rglob("shard-*.bin")]
-        assert any(distinct < size < distinct + 5 * 24 + 21 for size in sizes)
-    assert len(sizes) == 2
+    assert len(written(tmp_path)) == 4
 
 
 def test_wrong_arguments_and_a_source_that_changes_meanwhile_are_refused(examples, tmp_path, monkeypatch):
@@ -203,8 +183,8 @@ def test_wrong_arguments_and_a_source_that_changes_meanwhile_are_refused(example
         patch.setattr(prepared_images, "content_digests", lambda paths, *_, **__: np.full(len(paths), b"0" * 64))
         with pytest.raises(InvalidInput, match=r"0\.jpg.*does not change meanwhile"):
             prepare_images(examples, str(tmp_path), 12)
-    with pytest.raises(InvalidInput, match="copies.*'shard'"):
-        prepare_images(examples, str(tmp_path), 32, copies="shard")
+    with pytest.raises(InvalidInput, match="copies.*'shards'"):
+        prepare_images(examples, str(tmp_path), 32, copies="shards")
     with pytest.raises(InvalidInput, match="shorter_side"):
         prepare_images(examples, str(tmp_path), 0)
     with pytest.raises(InvalidInput, match="boxes"):
@@ -224,5 +204,4 @@ def test_the_readings_of_a_turned_photo_never_mix(tmp_path, write_image, copies)
     assert new.reading is Reading.STORED
     sizes = [[Image.open(io.BytesIO(each)).size for each in contents_of(found)] for found in (old, new)]
     assert sizes == [[(26, 20), (26, 20)], [(26, 20), (20, 26)]]
-    if copies == "files":
-        assert [a == b for a, b in zip(old.paths, new.paths)] == [True, False]
+    assert [a == b for a, b in zip(old.paths, new.paths)] == [True, False]

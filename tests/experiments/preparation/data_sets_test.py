@@ -235,23 +235,7 @@ def test_check_lists_all_that_is_wrong_in_one_pass(tmp_path, capsys):
     assert f"fewer than 2 images left out: 1 (--min_images): {lonely}" in said.err
 
 
-def test_copies_are_kept_in_shards_from_the_time_that_they_are_asked_for(four_classes, tmp_path):
-    data_dir, cache = four_classes, tmp_path / "cache"
-    prepare("folder", str(data_dir), str(cache), shorter_side=36, copies="shards")
-    shards = set(cache.rglob("shard-*.bin"))
-    assert len(shards) == 2  # of training and of test images
-    prepare("folder", str(data_dir), str(cache), shorter_side=36)
-    assert set(cache.rglob("shard-*.bin")) == shards
-    prepare("folder", str(data_dir), str(cache), shorter_side=40)
-    assert len(set(cache.rglob("shard-*.bin"))) == 4
-    assert not list(cache.rglob("*.jpg"))
-    prepare("folder", str(data_dir), str(cache), shorter_side=36, copies="files")
-    assert len(list(cache.rglob("*.jpg"))) == 16
-    assert all(shard.exists() for shard in shards)
-
-
 def test_data_without_copies_have_no_kind_of_them(glyph_cache, tmp_path, monkeypatch):
     monkeypatch.setitem(LOADERS, "mnist", lambda *_, **given: build.load_dataset("glyphs", None, str(glyph_cache), 0))
-    with pytest.raises(InvalidInput, match="--copies.*shards.*glyphs, whose images are not copied"):
-        prepare("mnist", str(tmp_path), str(tmp_path / "cache"), copies="shards")
-    assert not list(tmp_path.rglob("copies.json"))
+    with pytest.raises(InvalidInput, match="--copies.*compressed.*glyphs, whose images are not copied"):
+        prepare("mnist", str(tmp_path), str(tmp_path / "cache"), copies="compressed")
