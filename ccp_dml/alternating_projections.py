@@ -291,14 +291,10 @@ class AlternatingProjections(ResumableCallback):
         """Report an unmet condition on stderr and in the present problem's record."""
         if sentence is not None:
             self.problems[-1].notes.append(sentence)
-            _warn(sentence)
+            tqdm.write(f"warning: {sentence}", file=sys.stderr)
 
     def _set_rate(self) -> None:
         rate = self.proximal_term.rate if self.problems else 0.0
         if len(self.problems) == 1 and self.rules.first_rate is not None:
             rate = self.rules.first_rate
         self.proximal_term.current_rate.assign(rate)
-
-
-def _warn(sentence: str) -> None:
-    tqdm.write(f"warning: {sentence}", file=sys.stderr)

@@ -66,8 +66,9 @@ def _find(data_dir: str | None) -> str:
     """Return the folder with `mnist.npz` or an IDX file (others are then required)."""
     candidates = [] if data_dir is None else [data_dir, os.path.join(data_dir, "mnist")]
     names = [name for pair in _IDX_FILES.values() for name in pair]
+    files = [_KERAS_FILE, *(name + ending for name in names for ending in ("", ".gz"))]
     for folder in candidates:
-        if any(os.path.exists(os.path.join(folder, name)) for name in [_KERAS_FILE, *_with_gz(names)]):
+        if any(os.path.exists(os.path.join(folder, name)) for name in files):
             return folder
     raise invalid(
         "--data_dir",
@@ -78,10 +79,6 @@ def _find(data_dir: str | None) -> str:
             "`tf.keras.datasets.mnist.load_data()` fetch mnist.npz into ~/.keras/datasets."
         ),
     )
-
-
-def _with_gz(names: list[str]) -> list[str]:
-    return [name + ending for name in names for ending in ("", ".gz")]
 
 
 def _read_idx_pair(folder: str, part: str) -> Examples:

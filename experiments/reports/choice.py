@@ -17,8 +17,6 @@ from experiments.rows.run_folders import finished
 from experiments.settings.run_settings import AVERAGE_POOLING, HEAD_STARTS, IDENTITY_START
 from experiments.settings.splits import FEWEST_VALIDATION_CLASSES
 
-_METRIC = "MAP@R"
-
 
 class Candidate(NamedTuple):
     """A model that a study could keep."""
@@ -60,7 +58,7 @@ def choice_of(rows: Iterable[Row], num_folds: int) -> StudyChoice | None:
     by_fold = [[runs[fold, repeat] for repeat in range(repeats)] for fold in range(num_folds)]
     validated, tested = _figures(by_fold, is_validated=True), _figures(by_fold, is_validated=False)
     candidates = [each for each in validated if each in tested]
-    scores = {each: [of[_METRIC] for of in validated[each]] for each in candidates}
+    scores = {each: [of["MAP@R"] for of in validated[each]] for each in candidates}
     simplest, trained = candidates[0], candidates[-1]
     num_classes = sum(_validation_classes(of_fold[0]) or 0 for of_fold in by_fold)
     doubt = None

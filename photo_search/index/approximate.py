@@ -12,7 +12,7 @@ from photo_search.index.similarity import search_similarity, similarities_of
 
 KINDS = ("hnsw",)
 TARGET_RECALL = 0.95
-_LEAST_EFFORT, _MOST_EFFORT = 16, 1024
+_LEAST_EFFORT, MOST_EFFORT = 16, 1000  # the most that pgvector takes as `hnsw.ef_search`
 _RECALL_DEPTH = 10
 
 Proposed = Callable[[np.ndarray, int, int], np.ndarray]  # from queries, count and effort to rows `[queries, count]`
@@ -67,9 +67,9 @@ def measure_recall(
     while True:
         rows = best_of(queries, embeddings, proposed(queries, depth + 1, effort), depth + 1, metric)
         recall = recall_of(without_own_row(rows, sample), exact)
-        if recall >= target_recall or effort >= _MOST_EFFORT:
+        if recall >= target_recall or effort >= MOST_EFFORT:
             return ApproximateSearch(KINDS[0], len(embeddings), effort, recall, len(sample), target_recall)
-        effort *= 2
+        effort = min(2 * effort, MOST_EFFORT)
 
 
 def recall_of(found: np.ndarray, exact: np.ndarray) -> float:

@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike
 
 from common.errors import invalid
 from common.files import Maybe, Number, checked, default_cache_dir, write_atomically
-from photo_search.index.approximate import KINDS, ApproximateSearch
+from photo_search.index.approximate import KINDS, MOST_EFFORT, ApproximateSearch
 from photo_search.index.database_server import Cursor, Server, changed, checked_text, copied_in, selected
 from photo_search.index.index_folder import SETTINGS
 from photo_search.index.places import StoreError
@@ -40,7 +40,6 @@ _APPROXIMATE = {
 _DESCRIPTION = {**SETTINGS, "token": str, "largest_norm": Number(float, 0), "approximate": Maybe(_APPROXIMATE)}
 _TYPES = {"float32": "vector", "float16": "halfvec"}  # of a column
 _MOST_DIMS = {"float32": 2000, "float16": 4000}  # of a graph
-_MOST_EFFORT = 1000  # of pgvector's `hnsw.ef_search`
 _PLAIN_BYTES = 6000  # up to that, embeddings are stored beside their texts, on a page of 8 kB
 _FEW_QUERIES = 8  # with more, all embeddings are read once
 _FEW_ROWS = 4096  # with more, too
@@ -291,7 +290,7 @@ class IndexDatabase(Store):
         distance = f"embedding {self._operator} %s::{_TYPES[self.record['dtype']]}"
         rows, limit = np.full((len(queries), count), -1, np.int64), count + _SPARE
         with self._server.transaction(reads=True) as cursor:
-            cursor.execute(f"SET LOCAL hnsw.ef_search = {min(max(effort, limit), _MOST_EFFORT)}")
+            cursor.execute(f"SET LOCAL hnsw.ef_search = {min(max(effort, limit), MOST_EFFORT)}")
             found = [self._proposed(cursor, distance, query, limit) for query in queries]
         known = [self._known(lines) for lines in found]
         for line, (near, _) in zip(rows, known):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from ccp_dml.compiled_loss import CompiledLoss
+from ccp_dml.chance_constrained_loss import CompiledLoss
 from common.losses import ContrastiveLoss
 from common.ops.distances import pairwise_distances
 from common.ops.normalization import normalize

@@ -24,7 +24,7 @@ BOUND = 1e-4
 
 # Each file with a `tf.custom_gradient`, and the cases that check it.
 CUSTOM_GRADIENTS = {
-    "ccp_dml/compiled_loss.py": {"CompiledLoss"},
+    "ccp_dml/chance_constrained_loss.py": {"CompiledLoss"},
     "milbich_dml/decorrelation.py": {"reverse_gradient"},
     "common/training/gradients.py": set(),  # by weights, of micro batches: `losses_test`
     "common/pooling/weighted_pooling.py": {"weighted_sum"},
