@@ -40,7 +40,7 @@ _LENGTHS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # by budget: of 
     "demo": ({"max_steps": 400, "steps_per_evaluation": 50, "patience": 2},) * 2,
     "smoke": ({},) * 2,
 }
-_FROM_SCRATCH = 8000  # most steps of a start without pretrained weights
+_FROM_SCRATCH = 8000  # most steps of a start without pretrained weights; an arm has half of them
 _PARTS = ("alternation", "k-center", "the proximal term")  # each missing in a row of `_WITHOUT_A_PART`
 CLAIMS = tuple(
     Claim(f"{text} with {name}, converged", f"{loss}+ccp+gap", f"{loss}+{baseline}", None, chapter, True)
@@ -65,7 +65,7 @@ class Arms(TunedTable):
         self._options = options
         of_start, of_arms = _LENGTHS[options.budget]
         if options.budget == "full" and options.overrides.get("weights") == "none":
-            of_start = {**of_start, "max_steps": _FROM_SCRATCH}
+            of_start, of_arms = {**of_start, "max_steps": _FROM_SCRATCH}, {**of_arms, "max_steps": _FROM_SCRATCH // 2}
         rows = []
         for loss in options.losses or LOSSES:
             own = {name: value for name, value in tuned.get(f"{loss}+gap", {}).items() if name not in options.overrides}
