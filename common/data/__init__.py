@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     )
     from common.data.glyphs import load_glyphs as load_glyphs
     from common.data.image_folder import find_image_files as find_image_files, load_image_folder as load_image_folder
-    from common.data.image_formats import Reading as Reading
+    from common.data.image_formats import COPIES as COPIES, Reading as Reading
     from common.data.images import (
         CenterCrop as CenterCrop,
         Identity as Identity,
@@ -77,11 +77,7 @@ if TYPE_CHECKING:
     from common.data.manifest import load_manifest as load_manifest, read_image_table as read_image_table
     from common.data.memory_batches import MemoryBatches as MemoryBatches
     from common.data.mnist import load_mnist as load_mnist
-    from common.data.prepared_images import (
-        COPIES as COPIES,
-        prepare_images as prepare_images,
-        with_copies as with_copies,
-    )
+    from common.data.prepared_images import prepare_images as prepare_images, with_copies as with_copies
     from common.data.random_batches import (
         HierarchicalBatches as HierarchicalBatches,
         MPerClassBatches as MPerClassBatches,

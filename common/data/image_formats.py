@@ -56,6 +56,8 @@ _FILL = re.compile(rb"\xff+")
 _NEXT_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # behind a scan's data: no stuffed or fill byte, no restart
 _MOST_ENDINGS = 8  # that a phrase names
 
+COPIES = ("exact", "compressed")  # of prepared images
+
 
 class Reading(enum.IntEnum):
     """How the pixels of a file become an image.

@@ -19,7 +19,7 @@ from common.data.content_digests import content_digest, content_digests
 from common.data.dataset import Dataset, Examples, parts_of
 from common.data.file_names import FileNames
 from common.data.image_files import load_rgb
-from common.data.image_formats import Reading
+from common.data.image_formats import COPIES, Reading
 from common.data.image_jobs import run_image_jobs
 from common.data.images import scaled_side
 from common.data.left_out import check_images
@@ -28,7 +28,6 @@ from common.errors import check_choice, check_given, check_positive, invalid
 from common.files import mark_used
 from common.progress import write_notice
 
-COPIES = ("exact", "compressed")
 _QUALITY = 95  # of the JPEG files
 _COMPRESSED_QUALITY = 93  # less changes MAP@R by more than .1; WebP of this size changes it more, and decodes slowly
 _LONGEST_SIDE = 65_500  # pixels of a JPEG file that libjpeg writes

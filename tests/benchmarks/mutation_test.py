@@ -55,7 +55,7 @@ from tests.support.mutation import run_bugs, summary, without_false_alarms
 from tests.support.planted_bugs import read_bugs
 
 trees, bugs = [pathlib.Path(path) for path in sys.argv[2:]], read_bugs(pathlib.Path(sys.argv[1]))
-found = without_false_alarms(list(run_bugs(bugs, trees, 6.0)), trees[0], 30.0)
+found = without_false_alarms(list(run_bugs(bugs, trees, 15.0)), trees[0], 30.0)
 print(json.dumps([sorted(map(list, found)), summary(bugs, found)[1]]))
 """
 

@@ -110,14 +110,6 @@ def test_an_interrupted_preparation_makes_only_what_is_missing(examples, tmp_pat
         prepare_images(examples, str(tmp_path / "cache"), 32, copies=copies)
 
 
-def test_a_damaged_or_missing_shard_is_made_again(examples, tmp_path):
-    whole = list(prepare_images(examples, str(tmp_path), 32, copies="shards").shards)
-    for damage in (lambda path: path.write_bytes(path.read_bytes()[:-7]), Path.unlink):
-        damage(next(tmp_path.rglob("shard-*.bin")))
-        assert list(prepare_images(examples, str(tmp_path), 32, copies="shards").shards) == whole
-    assert len(list(tmp_path.rglob("shard-*.bin"))) == 1
-
-
 def test_sizes_boxes_and_changed_sources_never_mix(examples, tmp_path, write_image):
     cache = str(tmp_path / "cache")
     boxed = Examples(labels=examples.labels, paths=examples.paths, boxes=np.array([[1, 2, 5, 8]] * 4))
