@@ -103,9 +103,7 @@ def test_the_card_of_a_rounded_model_has_retrieval_before_and_after(study, run, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["keras", "savedmodel", "tflite", "tflite_int8", pytest.param("onnx", marks=needs_onnx)]
-)
+@pytest.mark.parametrize("name", ["keras", "savedmodel", "tflite_int8", pytest.param("onnx", marks=needs_onnx)])
 def test_the_card_s_code_runs_in_another_process(study, run, name, tmp_path, monkeypatch):
     with loaded_as(monkeypatch, study.dataset):
         written = export_run(run, name, tmp_path / f"model{FORMATS[name].ending}")

@@ -205,9 +205,7 @@ def test_run_refuses_before_any_cell_is_trained(official_cars, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "count"), [([], 54), (["--budget=demo"], 9), (["--repeats=1"], 18), (["--fold=2"], 54)]
-)
+@pytest.mark.parametrize(("arguments", "count"), [([], 54), (["--repeats=1"], 18), (["--budget=demo", "--fold=2"], 9)])
 def test_tuning_has_the_thesis_repeats_at_the_full_budget(arguments, count, tmp_path, capsys):
     run_study_here("table", "--id=5.4", "--dataset=cub200", f"--runs_dir={tmp_path}", "--details", *arguments)
     listed = capsys.readouterr().out

@@ -6,9 +6,8 @@ from common.errors import InvalidInput
 from experiments.reports.correlations import spearman_interval, spearman_rows
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_coefficient_equals_scipys(seed):
-    rng = np.random.default_rng(seed)
+def test_the_coefficient_equals_scipys():
+    rng = np.random.default_rng(0)
     first = rng.integers(0, 6, 30)  # with ties
     second = first + rng.normal(size=30) * 4
     assert spearman_rows(first, second) == pytest.approx(scipy.stats.spearmanr(first, second).statistic)

@@ -12,9 +12,7 @@ from experiments.rows.run_folders import (
     config_of,
     deviations_of,
     finished,
-    is_number,
     missing,
-    numbers,
     objection_to,
     problems_of,
 )
@@ -129,11 +127,9 @@ def test_validation_curve_skips_what_cannot_be_read_and_takes_the_last_of_a_step
     "line",
     [
         '{"step": 200, "validation": {"MAP@R": "high"}}',
-        '{"step": 200, "validation": {"MAP@R": null}}',
         '{"step": 200, "validation": {"MAP@R": NaN}}',
         '{"step": 200, "validation": {"MAP@R": 1e999}}',
         '{"step": "two hundred", "validation": {"MAP@R": 0.2}}',
-        '{"step": null, "validation": {"MAP@R": 0.2}}',
         '{"step": 200, "validation": [0.2]}',
         '{"validation": {"MAP@R": 0.2}}',
     ],
@@ -225,31 +221,26 @@ def test_what_a_run_writes_is_shown(changes):
     ("changes", "message"),
     [
         ({"format": 9}, "it has format 9, this version of the code reads 1"),
-        ({"format": "x"}, "it has format x, this version of the code reads 1"),
         ({"format": [1, 1]}, r"it has format \[1, 1\], this"),
         ({"config_hash": "ffffffffff"}, f"its configuration hash is ffffffffff, its folder's is {RESULT_HASH}"),
         ({"config_hash": ""}, "its configuration hash is missing"),
         ({"fold": 3}, "it says fold 3, repeat 0"),
         ({"repeat": 1}, "it says fold 2, repeat 1"),
         ({"test": None}, "its test is None, expected an object"),
-        ({"test": "0.5"}, "its test is '0.5', expected an object"),
         ({"test MAP@R": KeyError}, "it has no test MAP@R"),
         ({"test MAP@R": "high"}, "its test MAP@R is 'high', expected a number from 0 to 1"),
         ({"test P@1": float("nan")}, "its test P@1 is nan, expected a number from 0 to 1"),
-        ({"test P@1": float("inf")}, "its test P@1 is inf, expected a number from 0 to 1"),
         ({"test P@1": 1.5}, "its test P@1 is 1.5, expected a number from 0 to 1"),
         ({"test P@1": True}, "its test P@1 is True, expected"),
         ({"test P@1": 10**400}, "its test P@1 is 1000.*, expected"),
         ({"untrained P@1": "x" * 1000}, "its untrained P@1 is 'x{59}[.]{3}, expected"),
         ({"untrained": []}, r"its untrained is \[\], expected an object"),
         ({"steps": 1.5}, "its steps is 1.5, expected an integer from 0"),
-        ({"steps": "many"}, "its steps is 'many', expected"),
         ({"train_seconds": float("nan")}, "its train_seconds is nan, expected a number from 0"),
         ({"train_seconds": KeyError}, "it has no train_seconds"),
         ({"validation": {"best": []}}, r"its validation best is \[\], expected an object"),
         ({"validation best step": None}, "its validation best step is None, expected a number"),
         ({"diagnostics": None}, "its diagnostics is None, expected an object"),
-        ({"diagnostics": ["rho"]}, "its diagnostics is"),
         ({"diagnostics rho": "low"}, "its diagnostics rho is 'low', expected a number"),
         ({"diagnostics warning": 1}, "its diagnostics warning is 1, expected a text"),
         ({"deviations": "one image less"}, "its deviations is 'one image less', expected a list"),
@@ -261,12 +252,3 @@ def test_what_a_run_writes_is_shown(changes):
 def test_what_no_run_writes_is_named(changes, message):
     found = objection(changes)
     assert re.fullmatch(f"{message}.*", found), found
-
-
-def test_numbers_are_what_arithmetic_can_take():
-    assert [is_number(value) for value in (1, 0.5, -3, True, None, "1", float("nan"), float("-inf"), 10**400)] == [
-        *[True] * 3,
-        *[False] * 6,
-    ]
-    assert numbers({"a": 1, "b": "x", "c": float("nan")}) == {"a": 1}
-    assert numbers(None) == numbers([1]) == {}

@@ -197,7 +197,11 @@ def test_prefixes_beside_slices_or_a_policy_are_refused(study):
         ("margin+distance+groups", {"num_groups": 3, **SIZES}),
         pytest.param("margin+pads", {**PADS, "pads_steps": 1}, marks=pytest.mark.release),
         ("margin+dance", {"sampler": "coreset", **SIZES}),
-        ("c2", {"hier_weight": 0.5, "hier_proxies": 8, "hier_neighbors": 4, "proxy_multiplier": 10.0}),
+        pytest.param(
+            "c2",
+            {"hier_weight": 0.5, "hier_proxies": 8, "hier_neighbors": 4, "proxy_multiplier": 10.0},
+            marks=pytest.mark.release,
+        ),
     ],
 )
 def test_a_run_that_is_stopped_and_resumed_is_that_of_one_go(loss, given, tmp_path):

@@ -129,7 +129,7 @@ def test_the_network_follows_the_weights_unless_it_is_given(tmp_path):
     assert draft.values["backbone"] == "resnet50"
 
 
-@pytest.mark.parametrize("loss", ["pnca", "c2", "margin+distance"])
+@pytest.mark.parametrize("loss", ["pnca", "margin+distance"])
 @pytest.mark.parametrize("protocol", [None, "conventional", "held_out"])
 @pytest.mark.parametrize(("name", "classes"), [("cub200", 100), ("cars196", 98), ("sop", 11_318), ("inshop", 3_997)])
 def test_nothing_changes_for_official_data_of_the_official_size(name, classes, protocol, loss):

@@ -59,7 +59,6 @@ def test_values_of_the_benchmark(dataset, loss, expected):
         (("cars196", "c2", "gap"), {"positive_margin": 0.2652, "negative_margin": 0.5409, "samples_per_class": 4}),
         (("cub200", "triplet", "gap"), {"margin": 0.0961, "steps_per_evaluation": 100, "patience": 15}),
         (("sop", "ms", "gap"), {"ms_alpha": 2.0, "ms_beta": 40.0, "steps_per_evaluation": 1000, "patience": 10}),
-        (("inshop", "ms", "gap"), {"ms_alpha": 8.49, "ms_beta": 57.38, "ms_base": 0.41}),
         (
             ("sop", "pnca", "gsp"),
             {"temperature": 0.11, "smoothing": 0.5, "num_prototypes": 128, "classes_per_batch": 32},
@@ -70,7 +69,6 @@ def test_values_of_the_benchmark(dataset, loss, expected):
         ),
         (("sop", "panchor", "gap"), {"learning_rate": 5e-6, "proxy_multiplier": 100.0, "warm_up_epochs": 1}),
         (("sop", "c1+xbm", "gap"), {"xbm_batches": 1400, "xbm_start": 1000, "margin": 0.5}),
-        (("cars196", "softtriple", "gap"), {"centers_per_class": 10, "softtriple_margin": 0.3588}),
     ],
 )
 def test_thesis_values(method, expected):

@@ -141,16 +141,3 @@ def test_titles_have_eight_digits_of_a_digest():
     assert short_value(f"sha256:{digest}") == "sha256:396b5759..."
     assert short_value(f"parameters-sha256:{digest}") == "parameters-sha256:396b5759..."
     assert short_value("imagenet") == "imagenet"
-
-
-def test_steps_that_were_set_by_hand_stand_in_the_title(empty_study):
-    for fold in (0, 1):
-        empty_study.finish(empty_study.config("c2", "gap", max_steps=40), fold)
-    (found,), _ = read_studies(collect(empty_study.folder))
-    assert found.title == "Fair protocol on glyphs, at most 40 steps, set by hand, 8-D: 2 folds, 1 repeat"
-
-
-def test_what_is_missing_does_not_begin_with_what_is_finished(empty_study):
-    empty_study.finish(empty_study.config("c2", "gap"))
-    (found,), _ = read_studies(collect(empty_study.folder))
-    assert [line.partition(";")[0] for line in found.missing] == ["c2+gap: missing fold 1 repeat 0"]

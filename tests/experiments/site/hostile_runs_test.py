@@ -2,10 +2,7 @@ import json
 
 import numpy as np
 
-from experiments.protocols.fair import Protocol
-from experiments.protocols.fair_report import FairReport
 from experiments.rows.run_folders import collect
-from experiments.settings.places import Places
 from experiments.site.groups import read_studies
 from experiments.site.report_folder import DrawingOptions, write_report
 
@@ -60,24 +57,3 @@ def test_the_report_names_each_and_shows_the_rest(empty_study):
     found = [row for study in read_studies(collect(empty_study.folder))[0] for row in study.rows]
     (row,) = [row for row in found if row.method == "c2+gap"]
     assert all(np.isfinite(cell.mean) for cell in row.cells.values())
-
-
-def test_a_protocols_own_report_leaves_it_out_and_says_so(empty_study):
-    config = empty_study.config("pnca", "gap")
-    paths = [empty_study.finish(config, fold) for fold in (0, 1)]
-    HOSTILE["text for a metric"][0](paths[0])
-    protocol = Protocol(FairReport, empty_study.dataset, [(config,)], Places(str(empty_study.folder)), repeats=1)
-    text = protocol.report(protocol.methods())
-    assert f"{paths[0] / 'result.json'} is left out: " in " ".join(text.split())
-    assert "pnca+gap: missing fold 0 repeat 0" in text
-
-
-def test_a_damaged_result_with_a_whole_copy_is_shown(empty_study):
-    config = empty_study.config("pnca", "gap")
-    paths = [empty_study.finish(config, fold) for fold in (0, 1)]
-    (paths[0] / "result.json").write_text("{")
-    output = empty_study.folder / "report"
-    write_report(empty_study.folder, output, empty_study, OPTIONS)
-    index = (output / "index.html").read_text()
-    assert "result.json is damaged; result.copy.json took its place" in index
-    assert "missing fold" not in index

@@ -230,8 +230,7 @@ def test_custom_data_begin_with_a_verdict_and_pictures(photo_report, tiny_study)
         assert shown[np.asarray(Image.open(photo_report / tile["image"])).tobytes()] == tile["name"]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [380, 1400])
+@pytest.mark.parametrize(("width", "scheme"), [(380, "light"), (1400, "dark")])
 def test_a_browser_shows_every_page_without_complaint(browser, report, width, scheme):
     for path in sorted(report.glob("*.html")):
         browser.open(path.as_uri(), width=width, scheme=scheme)

@@ -67,7 +67,6 @@ def test_the_study_reports_and_is_not_run_again(digits, tmp_path):
         ("--learning_rate=0", "greater than 0"),
         ("--ccp_max_problems=0", "greater than 0"),
         ("--loss=c2", "would have no effect"),
-        ("--starts=frozen", "would have no effect"),
     ],
 )
 def test_a_wrong_flag_is_explained(digits, tmp_path, argument, choices):

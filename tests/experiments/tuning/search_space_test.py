@@ -47,10 +47,7 @@ def test_a_share_is_searched_whole():
     [
         ("learning_rat", "learning_rat"),
         ("dataset=glyphs|sop", "dataset"),
-        ("budget", "budget"),
-        ("max_steps=10..20", "max_steps"),
         ("seed=1|2", "seed"),
-        ("num_folds=2..4", "num_folds"),
         ("learning_rate=1..x", "x"),
         ("learning_rate=1e-2..1e-4", "1e-2..1e-4"),
         ("learning_rate=1e-2..1e-2", "1e-2..1e-2"),

@@ -9,7 +9,7 @@ from common.errors import InvalidInput
 from common.training import NotFinite
 from experiments.recipes import resolve
 from experiments.tuning import search as tuning_search
-from experiments.tuning.search import RANDOM_TRIALS, Search, SearchRules, in_words, take_trial, was_pruned
+from experiments.tuning.search import RANDOM_TRIALS, Search, SearchRules, take_trial, was_pruned
 from experiments.tuning.search_space import parse_space
 from tests.support.command_line import start_program
 
@@ -187,12 +187,6 @@ def test_a_trial_of_two_folds_is_worth_their_mean(tmp_path):
     assert [fold for _, _, fold in runs.trained] == [0, 1]
     assert list(trial.intermediate_values) == [2, 4, 6, 8, 10, 12, 14, 16]
     assert trial.value == pytest.approx((trial.intermediate_values[8] + trial.intermediate_values[16]) / 2)
-
-
-def test_settings_in_words():
-    assert in_words({"learning_rate": 0.00123456, "samples_per_class": 4, "sampler": "spc"}) == (
-        "learning_rate 0.001235, samples_per_class 4, sampler spc"
-    )
 
 
 def test_searches_that_cannot_be_compared_are_kept_apart(tmp_path):

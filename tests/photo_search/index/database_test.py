@@ -12,16 +12,9 @@ from photo_search.index.approximate import recall_of
 from photo_search.index.database_server import Server
 from photo_search.index.index_folder import IndexFolder
 from photo_search.index.stores import store_of
+from tests.photo_search.index.embedding_index_test import names, rows
 
 SECRET = "pass%20word%2F%40%23"
-
-
-def rows(count=60, dim=8, seed=0):
-    return np.random.default_rng(seed).normal(size=(count, dim)).astype(np.float32)
-
-
-def names(count, start=0):
-    return [f"photo {number}.jpg" for number in range(start, start + count)]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

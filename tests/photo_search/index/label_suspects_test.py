@@ -55,20 +55,6 @@ def test_rows_without_a_label_neither_vote_nor_are_judged(none):
     np.testing.assert_allclose(found.scores, alone.scores, atol=1e-6)
 
 
-def test_exchanged_labels_come_first():
-    rng = np.random.default_rng(1)
-    labels = np.repeat(np.arange(10), 30)
-    embeddings = rng.normal(size=(10, 16))[labels] + 0.3 * rng.normal(size=(300, 16))
-    exchanged = rng.choice(300, 12, replace=False)
-    given = labels.copy()
-    given[exchanged] = (labels[exchanged] + 1) % 10
-    found = find_label_suspects(embeddings, given)
-    assert set(found.rows[:12]) == set(exchanged)
-    np.testing.assert_array_equal(found.suggested[:12], labels[found.rows[:12]])
-    assert np.all(found.scores[:12] > 0)
-    assert np.all(found.scores[12:] < 0)
-
-
 @pytest.mark.parametrize("row", [100, 1500])
 def test_a_class_larger_than_a_block(row):
     rng = np.random.default_rng(2)

@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from common.errors import InvalidInput
-from photo_search.index import DuplicatePairs, EmbeddingIndex, find_near_duplicates, near_duplicates
+from photo_search.index import EmbeddingIndex, find_near_duplicates, near_duplicates
 from photo_search.index.similarity import unit_rows
 
 
@@ -100,8 +100,3 @@ def test_few_rows(count):
     pairs = index.near_duplicates(0.5)
     assert pairs.first.tolist() == [0] * (count // 2)
     assert pairs.groups() == ([[0, 1]] if count == 2 else [])
-
-
-def test_groups_are_held_together_by_chains():
-    pairs = DuplicatePairs(np.array([4, 1, 2, 8]), np.array([9, 2, 7, 10]), np.array([0.9, 0.8, 0.7, 0.6]))
-    assert pairs.groups() == [[1, 2, 7], [4, 9], [8, 10]]

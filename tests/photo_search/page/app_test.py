@@ -1,6 +1,5 @@
 import contextlib
 import socket
-import threading
 import time
 
 import numpy as np
@@ -241,22 +240,6 @@ def test_slow_uploads_keep_nobody_out_and_are_ended(service, monkeypatch):
         assert [upload(port, GOOD)[0] for _ in range(3)] == [200] * 3
         for each in slow:
             assert b" 408 " in each.recv(65536).partition(b"\r\n")[0]
-
-
-def test_uploads_at_the_same_time(page, gallery_photos):
-    paths, _ = gallery_photos
-    found = {}
-
-    def search(row):
-        found[row] = upload(page, contents_of(paths[row]), "?count=1")
-
-    threads = [threading.Thread(target=search, args=(row,)) for row in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [found[row][0] for row in range(12)] == [200] * 12
-    assert all(found[row][2]["neighbours"][0]["similarity"] > 0.9999 for row in range(12))
 
 
 def test_several_photos_of_one_thing_find_classes(page, gallery_photos, service, monkeypatch):

@@ -85,15 +85,6 @@ def test_what_others_write_to_a_database_is_shown_and_its_absence_is_named(datab
         assert [ask(port, "/api/photos/0/neighbours")[::2] for _ in range(2)] == 2 * [(503, answer)]
 
 
-def test_neighbours_of_an_embedding(gallery):
-    found = gallery.nearest(np.float32([[1, 0.02]]), 3, None)
-    assert rows(found) == [0, 1, 2]
-    assert [photo["rank"] for photo in found] == [1, 2, 3]
-    assert found[0]["similarity"] == pytest.approx(1 / np.hypot(1, 0.02), abs=1e-6)
-    assert found[1] == {**gallery.described(1), "rank": 2, "similarity": found[1]["similarity"], "far": False}
-    assert rows(gallery.nearest(PLACES[:1], 100, None)) == [0, 1, 2, 3, 4]
-
-
 def test_neighbours_of_one_class(gallery):
     assert rows(gallery.nearest(PLACES[:1], 10, "b")) == [2, 3]
     assert rows(gallery.like(2, 10, "b")) == [3]
@@ -136,14 +127,6 @@ def test_classes_and_examples(gallery):
     without = Gallery(EmbeddingIndex.build(PLACES, IDS), "index", 10_000)
     assert without.classes() == []
     assert rows(without.nearest(PLACES[:1], 1, None)) == [0]
-
-
-def test_rows_that_there_are_not(gallery):
-    for row in (-1, 5, 2**60):
-        for of_row in (gallery.described, gallery.picture, gallery.contents):
-            with pytest.raises(Refused, match="from 0 to 4") as error:
-                of_row(row)
-            assert error.value.status == 404
 
 
 def test_an_index_may_have_no_photos():
