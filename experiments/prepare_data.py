@@ -11,7 +11,7 @@ from __future__ import annotations
 from absl import flags
 
 from common.commands import command_line
-from common.data.image_formats import COPIES
+from common.data import COPIES
 from common.downloads import check_mirror
 from common.errors import check_choice, check_non_negative
 from common.files import default_cache_dir

@@ -216,7 +216,7 @@ class MetricModel(keras.Model):
         """
         check_callback_order(callbacks, self._metric_names)
         labels = args[1] if len(args) > 1 else kwargs.get("y")
-        if isinstance(labels, (list, np.ndarray)) and np.asarray(labels).dtype.kind in "US":
+        if isinstance(labels, (list, np.ndarray)) and np.asarray(labels[:1]).dtype.kind in "US":
             class_ids(labels)  # Keras cannot make tensors of them
         with wrong_labels_in_one_line():
             history = super().fit(*args, callbacks=callbacks, **kwargs)

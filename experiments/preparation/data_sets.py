@@ -10,7 +10,6 @@ from typing import Any
 
 from common import data
 from common.commands.command_line import globs_in
-from common.data.image_formats import COPIES
 from common.downloads import SOURCES, Acquired, acquire
 from common.errors import InvalidInput, invalid, raise_all
 from common.files import read_json, write_json, write_text
@@ -45,7 +44,7 @@ def prepare(
     Args:
         data_dir: the folder of all data (or, for folder and manifest, of this one).
         shorter_side: of the small copies in pixels; 0: make none.
-        copies: one of `COPIES`; None: exact.
+        copies: one of `data.COPIES`; None: exact.
         exclude: `--exclude` of a folder.
     """
     files: tuple[Acquired, ...] = ()
@@ -65,7 +64,7 @@ def prepare(
     print(f"Manifest: {', '.join(write_manifest(inspection, files, data_dir))}")
     if dataset.kind == "image_files" and shorter_side:
         cache = build.image_cache(dataset, cache_dir)
-        data.with_copies(dataset, cache, shorter_side, copies=copies or COPIES[0])
+        data.with_copies(dataset, cache, shorter_side, copies=copies or data.COPIES[0])
     print(f"Ready: --dataset={name} --data_dir={data_dir}")
 
 

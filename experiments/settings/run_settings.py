@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from common.backbones.network_names import ALL_BLOCKS, OUTPUT_STRIDE, PROMPTED, TRANSFORMERS
+from common.data.image_formats import COPIES
 from common.errors import invalid
 from common.parameters import NOT_NEGATIVE, POSITIVE, SHARE, NumberRange
 from common.training.method import Method
@@ -129,8 +130,8 @@ class ImageSettings(Settings, title="Images"):
     evaluation_antialias: bool = setting("files: low-pass filter of the evaluation's crop", True)
     copies: str = setting(
         "files: prepared copies of images, `exact`, or `compressed` to less space",
-        "exact",
-        choices=("exact", "compressed"),
+        COPIES[0],
+        choices=COPIES,
     )
     input_mean: str = setting(
         "bn_inception: mean of its input, `caffe` (104, 117, 128; default) or `imagenet` (103.5, 116.3, 123.7)", "caffe"
